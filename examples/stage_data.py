@@ -55,7 +55,8 @@ def status(*names: str) -> List[Dataset]:
 
 
 def path(name: str) -> str:
-    """The path of a dataset that is ready. Raises StageError, with code 3 if it is not ready yet."""
+    """The path of a dataset that is ready. Raises StageError, with code 3 if it is not ready
+    yet."""
     dataset = status(name)[0]
     if dataset.state == "failed":
         raise StageError(dataset.code, "{}: {}".format(name, dataset.reason))

@@ -7,8 +7,9 @@
 	E   one file of 400 MB of text
 	F   one file of a few bytes
 
-A quick run has less of each (SIZES). get("A"), get("B.tar.zst"), get("A.gzip.sqsh") return the path of a
-tree, an archive, an image, get("files-1000.tar") of the archive of a tree that data_files() makes.
+A quick run has less of each (SIZES). get("A"), get("B.tar.zst"), get("A.gzip.sqsh") return the path
+of a tree, an archive, an image, get("files-1000.tar") of the archive of a tree that data_files()
+makes.
 """
 import os
 import random

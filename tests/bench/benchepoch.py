@@ -1,4 +1,5 @@
-"""Epochs of readers: each reads its part of the files once, whole, in a random order that is the same for all.
+"""Epochs of readers: each reads its part of the files once, whole, in a random order that is the
+same for all.
 
 	readings = Readings(bench, "images-4200")
 	sides = [readings.side(Staging(...), real), readings.side(Straight("straight", ...), readings.tree)]

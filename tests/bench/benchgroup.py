@@ -1,8 +1,8 @@
 """The memory groups that Slurm makes for a job, which a keeper looks for.
 
-What is staged is charged to the job's group, what a peer writes to one beside it, so that both pay for it.
-Groups are the whole machine's: they bear the number of the process outside of our namespaces, and those
-of one that was killed go when the next one begins.
+What is staged is charged to the job's group, what a peer writes to one beside it, so that both pay
+for it. Groups are the whole machine's: they bear the number of the process outside of our
+namespaces, and those of one that was killed go when the next one begins.
 """
 import atexit
 import glob

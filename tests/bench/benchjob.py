@@ -1,8 +1,8 @@
 """Jobs as Slurm's prolog starts them, without Slurm, in namespaces of our own.
 
-enter() puts the program into mount and pid namespaces of its own, with fresh run directory, /run and
-/dev/shm: whatever happens to it, no process, mount or byte of memory is left. Job is the installed
-stage-keeper with the real stagingd and workers, which run as an unprivileged user.
+enter() puts the program into mount and pid namespaces of its own, with fresh run directory, /run
+and /dev/shm: whatever happens to it, no process, mount or byte of memory is left. Job is the
+installed stage-keeper with the real stagingd and workers, which run as an unprivileged user.
 """
 import os
 import pwd

@@ -6,9 +6,10 @@ doing on stderr. tools/bench runs them all. A row of a table:
 	{"table": "archives", "row": "plain tar, 14,000 images", "unit": "s",
 	 "ours": [0.51, ...], "peer": "GNU tar", "theirs": [1.60, ...], "target": 3.0, "note": "..."}
 
-The ratio is median(theirs) / median(ours); target is what it should be at least. limit, in its place:
-what the median of ours should be at most; such a row needs no peer. cpu_ours, cpu_theirs: user and
-system seconds. A row that could not be measured has failed, a text, in place of ours. A point of a curve:
+The ratio is median(theirs) / median(ours); target is what it should be at least. limit, in its
+place: what the median of ours should be at most; such a row needs no peer. cpu_ours, cpu_theirs:
+user and system seconds. A row that could not be measured has failed, a text, in place of ours. A
+point of a curve:
 
 	{"curve": "files", "series": "tar", "x": 1000, "xlabel": "files", "unit": "s", "ours": [...],
 	 "peer": "GNU tar", "theirs": [...]}
@@ -20,10 +21,11 @@ In a program:
 	bench.compare("archives", "plain tar", [bench.staged(src, tree), bench.peer("GNU tar", [...])], {"GNU tar": 3})
 	bench.end()
 
-Fairness: runs of ours and the peers' alternate, every second round in reverse. Before each run the source is
-read, so that it is cached, and as much memory as the run will fill is written and freed, in pages of 4 KB and,
-where files are big, in huge pages: on virtual machines the first touch of memory may be ten times slower
-than the next. Afterwards every byte that came out is compared with the source. Peers write to a fresh tmpfs with the options of this machine's /dev/shm.
+Fairness: runs of ours and the peers' alternate, every second round in reverse. Before each run the
+source is read, so that it is cached, and as much memory as the run will fill is written and freed,
+in pages of 4 KB and, where files are big, in huge pages: on virtual machines the first touch of
+memory may be ten times slower than the next. Afterwards every byte that came out is compared with
+the source. Peers write to a fresh tmpfs with the options of this machine's /dev/shm.
 """
 import argparse
 import json
@@ -172,7 +174,8 @@ class Results:
 
 
 class Side:
-    """One of those that are compared: prepare(), run() -> (seconds, cpu seconds), check(), clear()."""
+    """One of those that are compared: prepare(), run() -> (seconds, cpu seconds), check(),
+    clear()."""
     info = False  # measured once: nobody doubts it
 
     def once(self):
@@ -238,8 +241,8 @@ class Staged(Filling):
 
 
 class Bare(Side):
-    """Threads that do nothing but what any engine has to ask the kernel for: how fast it could be at
-    most. argv: of the probe; {to}: a fresh directory, as the job's tmpfs is."""
+    """Threads that do nothing but what any engine has to ask the kernel for: how fast it could be
+    at most. argv: of the probe; {to}: a fresh directory, as the job's tmpfs is."""
     name = BARE
 
     def __init__(self, bench, filling, argv, beside=None):

@@ -16,7 +16,8 @@ POINT = SHM + "/mount"
 
 
 class Mounter:
-    """mount(image) -> path; unmount(). Where the time counts: prepare(image); begin(image) -> path."""
+    """mount(image) -> path; unmount(). Where the time counts: prepare(image); begin(image) ->
+    path."""
     name = "stage-data"
     by_user = True
 
@@ -185,8 +186,8 @@ class Listing(Use):
 
 
 class Beginning(Use):
-    """From asking for the mount until its directory has been read, in milliseconds; by a process that
-    is there already, because starting one takes as long as a mount."""
+    """From asking for the mount until its directory has been read, in milliseconds; by a process
+    that is there already, because starting one takes as long as a mount."""
 
     def prepare(self):
         self.bench.probe("warm", self.image)

@@ -1,4 +1,5 @@
-"""Plots by gnuplot, as SVG that can be read on a white and on a black page; without gnuplot there are none.
+"""Plots by gnuplot, as SVG that can be read on a white and on a black page; without gnuplot there
+are none.
 
 performance-ratios.svg: how many times faster than each peer, with the targets as marks.
 performance-curves.svg: a panel a curve, both axes logarithmic.

@@ -4,9 +4,9 @@
 	benchreport.py merge DIR PROGRAM QUICK <LINES    puts a program's lines into DIR/performance.json
 	benchreport.py render DIR                        DIR/performance.json -> documents and *.svg
 
-performance.md gets one line for each comparison, development/measurements.md gets everything with the
-project's own targets. In both, the text between the lines `<!-- measured -->` and `<!-- end -->` is
-replaced; the rest is written by hand.
+performance.md gets one line for each comparison, development/measurements.md gets everything with
+the project's own targets. In both, the text between the lines `<!-- measured -->` and `<!-- end
+-->` is replaced; the rest is written by hand.
 """
 import datetime
 import json
@@ -41,7 +41,8 @@ def load(out):
 
 
 def merge(out, program, quick, lines, machine=None):
-    """A program that was measured on another machine than the first one brings its machine along."""
+    """A program that was measured on another machine than the first one brings its machine
+    along."""
     machine = machine or benchmachine.describe()
     all_ = load(out) or {**machine, "programs": {}}
     own = {} if all_["machine"] == machine["machine"] else machine
@@ -142,7 +143,8 @@ def table(name, rows):
 
 
 def summary(rows):
-    """Each comparison that has a target in a line: the fastest other program, and how near the bare loop is."""
+    """Each comparison that has a target in a line: the fastest other program, and how near the bare
+    loop is."""
     out = [f"| | {OURS} | fastest other program | | times as fast | of the limit |", "|---|---|---|---|---|---|"]
     for name, of_table in grouped(rows, "table").items():
         lines = [line for sides in grouped(of_table, "row").values() for line in summary_line(sides)]

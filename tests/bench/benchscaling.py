@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Keeps what cluster-many-nodes measured in DIR/scaling.json, and makes the tables of DIR/scaling.md of it.
+"""Keeps what cluster-many-nodes measured in DIR/scaling.json, and makes the tables of
+DIR/scaling.md of it.
 
 	benchscaling.py DIR <LINES
 
-A row that is measured again is replaced, the others stay: a hundred nodes are not measured every time. The text of scaling.md
-between the lines `<!-- measured -->` and `<!-- end -->` is replaced; the rest is written by hand.
+A row that is measured again is replaced, the others stay: a hundred nodes are not measured every
+time. The text of scaling.md between the lines `<!-- measured -->` and `<!-- end -->` is replaced;
+the rest is written by hand.
 """
 import datetime
 import json

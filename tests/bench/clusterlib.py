@@ -1,8 +1,8 @@
-"""What the benchmarks that need Slurm have in common: the cluster of tests/lib/cluster, with real jobs
-of real users on three nodes of this machine.
+"""What the benchmarks that need Slurm have in common: the cluster of tests/lib/cluster, with real
+jobs of real users on three nodes of this machine.
 
-A program in this directory that is called cluster-… prints a JSON object a line, as benchlib.py tells,
-and takes its cluster up and down itself.
+A program in this directory that is called cluster-… prints a JSON object a line, as benchlib.py
+tells, and takes its cluster up and down itself.
 """
 import argparse
 import contextlib
@@ -131,8 +131,8 @@ class Bench:
 
     @contextlib.contextmanager
     def gate(self, node="n1"):
-        """/srv/pfs/gate/file on the node, which nobody can read until open() is called: a FUSE mount
-        whose server is stopped."""
+        """/srv/pfs/gate/file on the node, which nobody can read until open() is called: a FUSE
+        mount whose server is stopped."""
         image, mount = self.pfs + "/gate.sqsh", "/srv/pfs/gate"
         os.makedirs(self.pfs + "/gate", exist_ok=True)
         if not os.path.exists(image):

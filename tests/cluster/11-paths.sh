@@ -1,5 +1,6 @@
-# The path of a dataset is a real directory or file, whatever the method and the tier: what users type on it gives what it
-# gives on a tar that was extracted to memory. What is kept lies behind a mount: it stays whole, whoever dies.
+# The path of a dataset is a real directory or file, whatever the method and the tier: what users
+# type on it gives what it gives on a tar that was extracted to memory. What is kept lies behind a
+# mount: it stays whole, whoever dies.
 # shellcheck shell=bash
 
 # paths_site: with what is kept for an hour, and a tier that nodes share; both go with the test
@@ -43,7 +44,8 @@ paths_make_data() {
 	chmod -R a+rX "$dir"
 }
 
-# Prints for the variable of each name after the first whether everything gives the same as for the first.
+# Prints for the variable of each name after the first whether everything gives the same as for the
+# first.
 paths_compare() {
 	cat >"$pfs/compare-paths.py" <<-'PYTHON'
 	import glob, hashlib, os, pathlib, shutil, subprocess, sys, tempfile
@@ -176,7 +178,8 @@ test_a_link_stays_a_link() {
 	assert_contains "$out" "$data/many"
 }
 
-# slurmstepd may not enter a mounted dataset. Fails where the tasks stay in /tmp, to which it goes then.
+# slurmstepd may not enter a mounted dataset. Fails where the tasks stay in /tmp, to which it goes
+# then.
 test_a_step_begins_in_a_mounted_dataset() {
 	local out
 
@@ -196,7 +199,8 @@ test_a_step_begins_in_a_mounted_dataset() {
 	assert_eq 2 "$(grep -c '^stage-data: the tasks begin in ' <<<"$out")" "lines in: $out"
 }
 
-# What pam_slurm_adopt does with an ssh session: it is in the cgroups of the extern step, and has no variables of the job.
+# What pam_slurm_adopt does with an ssh session: it is in the cgroups of the extern step, and has no
+# variables of the job.
 test_an_adopted_session_has_the_paths_of_the_job() {
 	local id out
 
@@ -281,7 +285,8 @@ test_what_is_kept_is_whole_after_release() {
 	assert_nodes_fine
 }
 
-# paths_survive COMMAND: a job that reads what is kept, on which COMMAND is done; nothing is left then but that
+# paths_survive COMMAND: a job that reads what is kept, on which COMMAND is done; nothing is left
+# then but that
 paths_survive() {
 	local id n
 

@@ -19,8 +19,8 @@ test_once_for_24_tasks_and_three_steps() {
 	assert_eq 1 "$(grep ^task <<<"$out" | sed 's/.*:[0-9]* *//' | sort -u | wc -l)" "checksums"
 }
 
-# What a process has read is added to its parent's account when it is waited for, so the keeper's has
-# the bytes of all workers. A worker that reads the archive a second time doubles it.
+# What a process has read is added to its parent's account when it is waited for, so the keeper's
+# has the bytes of all workers. A worker that reads the archive a second time doubles it.
 test_the_source_is_read_once_per_node() {
 	local id node size rchar
 

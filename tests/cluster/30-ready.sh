@@ -1,9 +1,9 @@
 # Ready means complete: nobody sees a part, and whoever waits is woken at once.
 # shellcheck shell=bash
 
-# spread_of_64_waiters: microseconds between the first and the last of them, and between those of as many
-# readers of a pipe that are released one after another, which is what the machine takes to wake and end 64
-# processes. The job has all of the node's processors.
+# spread_of_64_waiters: microseconds between the first and the last of them, and between those of as
+# many readers of a pipe that are released one after another, which is what the machine takes to
+# wake and end 64 processes. The job has all of the node's processors.
 spread_of_64_waiters() {
 	local id out
 
@@ -32,9 +32,9 @@ spread_of_64_waiters() {
 	sed -nE 's/^(pipe: )?broadcast_us //p' <<<"$out" | xargs
 }
 
-# Whatever else the machine does only adds: two of at most fifteen rounds have to be within 10 ms, or where the
-# machine is slow, within one and a half times what the pipe's took. Waiters that look from time to time would
-# have to do so every ten milliseconds to pass.
+# Whatever else the machine does only adds: two of at most fifteen rounds have to be within 10 ms,
+# or where the machine is slow, within one and a half times what the pipe's took. Waiters that look
+# from time to time would have to do so every ten milliseconds to pass.
 readonly test_64_waiters_return_together_alone=1
 test_64_waiters_return_together() {
 	local round us pipe_us within=0 spreads=()
@@ -150,8 +150,8 @@ warnings_of() {
 	job_output "$1" | grep 'warning:' || true
 }
 
-# The archive's name does not say that it is one: it is staged as it is, with a hint. Seen failing: the hint stood in the
-# status alone.
+# The archive's name does not say that it is one: it is staged as it is, with a hint. Seen failing:
+# the hint stood in the status alone.
 test_a_warning_is_told_once_where_the_job_waits() {
 	local id said="t: warning: staged as one file: inside it is a tar archive"
 

@@ -1,5 +1,6 @@
-# However a job ends, at whatever moment: nothing is left after 10 seconds, the data can be read until
-# the last task is gone, and no node is taken out of service. The runner looks for what is left.
+# However a job ends, at whatever moment: nothing is left after 10 seconds, the data can be read
+# until the last task is gone, and no node is taken out of service. The runner looks for what is
+# left.
 # shellcheck shell=bash
 
 # ends_clean ID: the job ends by itself and its nodes are clean in time
@@ -96,8 +97,9 @@ last_at() {
 	job_output "$1" | sed -nE "s/^$2.* at ([0-9]+)$/\1/p" | tail -n 1
 }
 
-# The cluster's KillWait is 5 s. How many reads those are is a question of the machine, until when they went on is not. What
-# breaks it: a reader that sleeps from TERM on, as one does whose reads hang.
+# The cluster's KillWait is 5 s. How many reads those are is a question of the machine, until when
+# they went on is not. What breaks it: a reader that sleeps from TERM on, as one does whose reads
+# hang.
 test_data_is_readable_until_the_last_task_is_gone() {
 	local id
 
@@ -110,8 +112,8 @@ test_data_is_readable_until_the_last_task_is_gone() {
 	assert_le 3000000 $(($(last_at "$id" read) - $(last_at "$id" "got TERM"))) "microseconds from TERM to the last read"
 }
 
-# From 24.05 on the plugin's mark that there is an epilog goes with slurmd's restart. Fails when the extern step's end is
-# taken for the job's, as it would be then.
+# From 24.05 on the plugin's mark that there is an epilog goes with slurmd's restart. Fails when the
+# extern step's end is taken for the job's, as it would be then.
 test_a_restarted_slurmd_leaves_the_data_to_the_last_task() {
 	local id
 
@@ -260,7 +262,8 @@ test_slurmd_killed_and_restarted_while_the_job_ends() {
 
 # --- much data ------------------------------------------------------------------------------------
 
-# many_files NAME COUNT: an archive of so many files of 500 bytes. strace stops the worker at each, too.
+# many_files NAME COUNT: an archive of so many files of 500 bytes. strace stops the worker at each,
+# too.
 many_files() {
 	local store=$base.data/$1
 
@@ -348,8 +351,9 @@ test_killed_while_a_disk_is_freed_and_reaped() {
 	assert nothing_aside
 }
 
-# empty_there: what is the user's in the job's tmpfs (its top is root's), as the process sees it that stands in its own copy of the mount. By a path it would be seen no
-# more: the directory has another name by then.
+# empty_there: what is the user's in the job's tmpfs (its top is root's), as the process sees it
+# that stands in its own copy of the mount. By a path it would be seen no more: the directory has
+# another name by then.
 empty_there() {
 	on n1 bash -c 'pid=$(pgrep -fx "sleep 20.5") && names=$(find "/proc/$pid/cwd/" -mindepth 2) && [[ -z $names ]]'
 }

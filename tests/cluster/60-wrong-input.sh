@@ -1,5 +1,5 @@
-# A mistake is told in one clear sentence, where the user looks: by sbatch where it can be seen there,
-# else in the job's output. It never makes a node look broken.
+# A mistake is told in one clear sentence, where the user looks: by sbatch where it can be seen
+# there, else in the job's output. It never makes a node look broken.
 # shellcheck shell=bash
 
 # refused ITEM REGEX [SBATCH OPTION...]: sbatch refuses it with one sentence that matches
@@ -85,7 +85,8 @@ test_half_a_tar_gz() { fails "t=$data/bad/half.tar.gz" half.tar.gz; }
 test_half_a_tar_xz() { fails "t=$data/bad/half.tar.xz" half.tar.xz; }
 test_half_a_tar_zst() { fails "t=$data/bad/half.tar.zst" half.tar.zst; }
 test_half_an_image() { need_fuse; fails "t=$data/bad/half.gzip.sqsh" 'half\.gzip\.sqsh.*truncated'; }
-# The mount is made while the image is checked. Fails when stagingd leaves what a failed worker has mounted.
+# The mount is made while the image is checked. Fails when stagingd leaves what a failed worker has
+# mounted.
 test_a_damaged_image_leaves_no_mount() {
 	local image=$pfs/data/bad/inodes.sqsh out
 
@@ -114,9 +115,10 @@ test_noise_named_tar() { fails "t=$data/bad/noise.tar" noise.tar; }
 test_noise_named_image() { fails "t=$data/bad/noise.sqsh" noise.sqsh; }
 test_text_named_tar_zst() { fails "t=$data/bad/text.tar.zst" text.tar.zst; }
 
-# stays_inside NAME REGEX: it is refused by a sentence that matches, and nothing is written outside of the dataset. Beside it in
-# the job's own memory only the job can look: what is there goes when it ends. The kernel keeps all of this inside, too, whatever
-# is forgotten before: then only the sentence is another one.
+# stays_inside NAME REGEX: it is refused by a sentence that matches, and nothing is written outside
+# of the dataset. Beside it in the job's own memory only the job can look: what is there goes when
+# it ends. The kernel keeps all of this inside, too, whatever is forgotten before: then only the
+# sentence is another one.
 stays_inside() {
 	local id out
 
@@ -236,7 +238,8 @@ test_a_timeout_ends_a_slow_source() {
 #
 # Red when text_escape() or the escapes of client/json.c let one of these through.
 
-# An escape that sets the title, one that clears, a new line that looks like ours, C1, right-to-left, no UTF-8
+# An escape that sets the title, one that clears, a new line that looks like ours, C1,
+# right-to-left, no UTF-8
 readonly evil=$'\e]0;owned\a\e[2J\nstage-data: t: ready\t\xc2\x9b2J\xe2\x80\xaegnp\xff'
 
 # assert_no_control TEXT: nothing that a terminal would act on, and UTF-8

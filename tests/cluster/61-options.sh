@@ -1,5 +1,5 @@
-# Values of the option that nobody means well with: what sbatch refuses it refuses with one sentence of
-# plain characters, and what goes around sbatch is judged again on the node. No node suffers.
+# Values of the option that nobody means well with: what sbatch refuses it refuses with one sentence
+# of plain characters, and what goes around sbatch is judged again on the node. No node suffers.
 # shellcheck shell=bash
 
 # plain TEXT: printable, so that it does nothing to a terminal
@@ -80,8 +80,8 @@ test_given_a_thousand_times() {
 
 # --- around sbatch --------------------------------------------------------------------------------
 
-# forged ENVIRONMENT...: a job without the option whose step is told of one by its environment. Nothing
-# but the job itself may suffer, and what the rules forbid is not staged.
+# forged ENVIRONMENT...: a job without the option whose step is told of one by its environment.
+# Nothing but the job itself may suffer, and what the rules forbid is not staged.
 forged() {
 	local id
 
@@ -114,8 +114,8 @@ test_a_forged_spec_is_judged_on_the_node() {
 	forged "SLURM_SPANK_STAGE_SPEC=1:no:$zeros:$(printf '%0120000d' 0)"
 }
 
-# What the site would allow, so that it would be there: options that nobody has given are none. What breaks it: an option that
-# srun has inherited, taken for one of its command line.
+# What the site would allow, so that it would be there: options that nobody has given are none. What
+# breaks it: an option that srun has inherited, taken for one of its command line.
 test_forged_options_reach_nobody() {
 	local name value
 
@@ -146,8 +146,8 @@ test_a_job_can_not_ask_in_anothers_name() {
 	assert_contains "$forged_output" bobs
 }
 
-# What a job sets does not come near what root starts: each process has the few variables that we give it, and none besides.
-# /proc/PID/environ is what it was started with.
+# What a job sets does not come near what root starts: each process has the few variables that we
+# give it, and none besides. /proc/PID/environ is what it was started with.
 test_the_jobs_environment_ends_with_the_job() {
 	local id pid names n=0
 

@@ -1,4 +1,5 @@
-# What people mistype, forget or mean otherwise: sbatch says what was meant, before the job waits in a queue.
+# What people mistype, forget or mean otherwise: sbatch says what was meant, before the job waits in
+# a queue.
 # shellcheck shell=bash
 
 # slip TYPED MEANT: sbatch refuses TYPED, in one sentence that ends with MEANT, which it takes
@@ -108,7 +109,8 @@ test_run_under_a_umask_that_takes_ones_own_rights() {
 	assert_eq 10 "$out" files
 }
 
-# Intel MPI's and MPICH's variables, with a script for each rank: no process but the launcher is common to them.
+# Intel MPI's and MPICH's variables, with a script for each rank: no process but the launcher is
+# common to them.
 test_run_in_a_script_for_each_rank_stages_once() {
 	local out
 
@@ -139,7 +141,8 @@ test_run_without_dev_shm_says_what_helps() {
 	assert_contains "$out" 10
 }
 
-# The site's file as it is installed, with no [source]; in a user namespace root's files are nobody's.
+# The site's file as it is installed, with no [source]; in a user namespace root's files are
+# nobody's.
 test_run_needs_no_rule_and_works_in_a_container() {
 	local out
 

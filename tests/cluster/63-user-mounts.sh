@@ -1,5 +1,5 @@
-# What users mount on what is theirs (fusermount3), on nodes where fuse.conf lets root wait for it: servers that never
-# answer, nests, and tiers that others may change.
+# What users mount on what is theirs (fusermount3), on nodes where fuse.conf lets root wait for it:
+# servers that never answer, nests, and tiers that others may change.
 # shellcheck shell=bash
 
 readonly hangfs=/srv/pfs/hangfs
@@ -102,8 +102,9 @@ test_the_reaper_takes_a_nest_in_one_run() {
 	wait_until 20 nodes_are_fine
 }
 
-# leave_mounts NODE PROGRAM ARGUMENT...: a job of alice's, and a program of hers outside of it that mounts in what the job
-# has on a disk and in memory (TIER, DATA), and goes on serving. Its id is added to `left`.
+# leave_mounts NODE PROGRAM ARGUMENT...: a job of alice's, and a program of hers outside of it that
+# mounts in what the job has on a disk and in memory (TIER, DATA), and goes on serving. Its id is
+# added to `left`.
 leave_mounts() {
 	local node=$1 id
 
@@ -142,8 +143,8 @@ mounts_prepare_all() {
 	done'
 }
 
-# Fails when what is mounted on one directory again and again is taken for one mount, and when the time that one takes
-# adds up.
+# Fails when what is mounted on one directory again and again is taken for one mount, and when the
+# time that one takes adds up.
 test_mounts_of_each_shape_go_with_the_job() {
 	local left=()
 
@@ -173,8 +174,8 @@ test_mounts_that_hold_who_takes_them_away() {
 	assert_nodes_fine
 }
 
-# Real paths of datasets are mounts of root's. A process outside of the job works in them, others are mounted on them, and
-# in a namespace that sees none of them one is renamed and one is removed.
+# Real paths of datasets are mounts of root's. A process outside of the job works in them, others
+# are mounted on them, and in a namespace that sees none of them one is renamed and one is removed.
 # Fails when a place, or what is mounted on it, is waited for.
 test_places_that_the_user_attacks_go_with_the_job() {
 	local left=() id outside

@@ -1,6 +1,6 @@
 # What a second user, the same user from another job and root of a user namespace try against a job:
-# denied, or harmless. tests/cluster/hostile-actions has the table of it; it also says who may do each
-# thing, so that every check is seen to come out otherwise.
+# denied, or harmless. tests/cluster/hostile-actions has the table of it; it also says who may do
+# each thing, so that every check is seen to come out otherwise.
 # shellcheck shell=bash
 
 readonly hostile=/srv/pfs/hostile-actions
@@ -91,8 +91,8 @@ test_the_table_in_the_manual_is_the_one_that_is_tried() {
 		"$(sed -n '/^| action | another /,/^$/{/^$/!p}' "$here/../../docs/attacks.md")" "table of actions"
 }
 
-# What the job's own user can do to what is his: names, modes, links, forged manifests, a full tmpfs, no
-# inodes left, a dead daemon. At the end he is rid of it all, and nobody else has noticed.
+# What the job's own user can do to what is his: names, modes, links, forged manifests, a full
+# tmpfs, no inodes left, a dead daemon. At the end he is rid of it all, and nobody else has noticed.
 readonly mischief='
 cd "$STAGE_DATA_DIR/.." || exit 1
 findmnt -no OPTIONS -T . | grep -q "nosuid.*nodev" && echo "nosuid nodev"
@@ -163,9 +163,9 @@ test_what_users_do_to_themselves_is_theirs() {
 	wait "$pid" || true
 }
 
-# A user may mount on what is his (fusermount3), in the job's directory on a disk as well: nothing can be removed there as
-# long as something is, not even by a server that is dead, and who looks into one whose server is stopped waits.
-# Fails when mounts are not taken off.
+# A user may mount on what is his (fusermount3), in the job's directory on a disk as well: nothing
+# can be removed there as long as something is, not even by a server that is dead, and who looks
+# into one whose server is stopped waits. Fails when mounts are not taken off.
 test_what_users_mount_in_a_tier_goes_with_the_job() {
 	local id dir left
 
@@ -189,7 +189,8 @@ test_what_users_mount_in_a_tier_goes_with_the_job() {
 	assert_nodes_fine
 }
 
-# squatted ITEM OPTIONS...: what becomes of a job of alice's whose directory in /tmp is bob's already
+# squatted ITEM OPTIONS...: what becomes of a job of alice's whose directory in /tmp is bob's
+# already
 squatted() {
 	local id
 
@@ -206,9 +207,9 @@ squatted() {
 	on n1 rm -rf "/tmp/stage-data-$id"
 }
 
-# A tier in a directory that everybody may write to: root has no part in it, and who has taken the name
-# keeps it. The dataset fails, with a sentence.
-# Fails when whose a directory is that is there already is not looked at.
+# A tier in a directory that everybody may write to: root has no part in it, and who has taken the
+# name keeps it. The dataset fails, with a sentence. Fails when whose a directory is that is there
+# already is not looked at.
 test_names_that_somebody_took_first_lead_nowhere() {
 	local out
 
@@ -233,8 +234,9 @@ test_names_that_somebody_took_first_lead_nowhere() {
 	rm "$pfs/home/alice/kept"
 }
 
-# In a mount namespace of before a directory that something is mounted on can be renamed. What is mounted there stays in
-# the node's table, and nobody finds it by its name: a job that does it again and again would leave no room in the table.
+# In a mount namespace of before a directory that something is mounted on can be renamed. What is
+# mounted there stays in the node's table, and nobody finds it by its name: a job that does it again
+# and again would leave no room in the table.
 readonly move_away='
 import ctypes, os, subprocess
 libc, top = ctypes.CDLL(None), os.environ["STAGE_DATA_DIR"]

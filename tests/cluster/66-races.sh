@@ -1,6 +1,6 @@
-# Somebody exchanges a directory with a link to another one, without a pause, while its path is checked,
-# staged and cleaned up: what comes of it is his own loss. At least 10^5 exchanges each, and the kernel has no part in
-# it: fs.protected_symlinks is 0 meanwhile.
+# Somebody exchanges a directory with a link to another one, without a pause, while its path is
+# checked, staged and cleaned up: what comes of it is his own loss. At least 10^5 exchanges each,
+# and the kernel has no part in it: fs.protected_symlinks is 0 meanwhile.
 # shellcheck shell=bash
 
 readonly race_rounds=100000
@@ -51,9 +51,9 @@ race_end() {
 	race_n=$((${race_n:-0} + $(cat "$work/swaps")))
 }
 
-# Beneath the rule's directory stands what may be staged, behind the link what may not, though alice may
-# read it: it is the rule that is raced.
-# Fails when what was checked is opened by its name again.
+# Beneath the rule's directory stands what may be staged, behind the link what may not, though alice
+# may read it: it is the rule that is raced. Fails when what was checked is opened by its name
+# again.
 test_a_rule_can_not_be_raced() {
 	local id race_n=0
 
@@ -93,10 +93,9 @@ test_a_rule_can_not_be_raced() {
 	assert_victims_are_whole
 }
 
-# What root and the user's cleaners take away at the end: the tmpfs, the tiers of both kinds. It is the whole
-# way that is tried here; a removal that follows a name in the moment between two calls is what the unit
-# test rmtree-race finds.
-# Fails when rmtree follows links.
+# What root and the user's cleaners take away at the end: the tmpfs, the tiers of both kinds. It is
+# the whole way that is tried here; a removal that follows a name in the moment between two calls is
+# what the unit test rmtree-race finds. Fails when rmtree follows links.
 test_a_clean_up_can_not_be_raced() {
 	local id race_n=0 i dir tier tmp
 

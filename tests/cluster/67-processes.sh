@@ -1,4 +1,5 @@
-# What runs for a job has lost what it does not need, in each phase of its life: as the kernel tells.
+# What runs for a job has lost what it does not need, in each phase of its life: as the kernel
+# tells.
 # shellcheck shell=bash
 
 classes_are() {
@@ -63,8 +64,8 @@ time.sleep(60)"' &
 	wait "$pid" || true
 }
 
-# What a group alone may read, extracted, mounted, copied and in place; who is not in it gets nothing, not even where nobody
-# looked before the job. Fails when the user's groups are left out.
+# What a group alone may read, extracted, mounted, copied and in place; who is not in it gets
+# nothing, not even where nobody looked before the job. Fails when the user's groups are left out.
 test_a_groups_source_is_for_its_members() {
 	local id name out
 

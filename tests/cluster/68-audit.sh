@@ -1,5 +1,5 @@
-# Root names no path that a user could have changed: what every stage-keeper asks the kernel for, from
-# its start to its end, in jobs of all kinds.
+# Root names no path that a user could have changed: what every stage-keeper asks the kernel for,
+# from its start to its end, in jobs of all kinds.
 # shellcheck shell=bash
 
 # audited_jobs: to be run between audit_begin and audit_check, on n1
@@ -94,7 +94,8 @@ test_the_plugin_names_only_places_of_ours() {
 	done
 
 	audit_own /srv/pfs/audit-preload.so
-	# Not by the environment, which slurmd keeps from who calls the prolog's and the epilog's hooks
+	# Not by the environment, which slurmd keeps from who calls the prolog's and the epilog's
+	# hooks
 	echo /srv/pfs/audit-preload.so >"$base/etc/ld.so.preload"
 	at_end "rm -f '$base/etc/ld.so.preload'; '$cluster' slurmd-restart n1"
 	"$cluster" slurmd-restart n1

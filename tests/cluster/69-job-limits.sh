@@ -1,8 +1,9 @@
-# What staging does for a job is within the job's limits: its memory, its CPUs, its devices. And nobody can have
-# code of his own run in those processes that are not.
+# What staging does for a job is within the job's limits: its memory, its CPUs, its devices. And
+# nobody can have code of his own run in those processes that are not.
 # shellcheck shell=bash
 
-# outside_of ID [NODE]: what of alice's on n1 is outside of the job's cgroups (tests/cluster/outside-of-job)
+# outside_of ID [NODE]: what of alice's on n1 is outside of the job's cgroups
+# (tests/cluster/outside-of-job)
 outside_of() {
 	install -m 0755 "$here/outside-of-job" "$pfs/outside-of-job"
 	as_on alice "${2:-n1}" /srv/pfs/outside-of-job "$1" >"$work/outside"
@@ -17,7 +18,8 @@ small_outside() {
 	assert_le "$(awk '{ sum += $3 } END { print sum + 0 }' "$work/outside")" "$2" "KiB outside of the job"
 }
 
-# limit_image NAME MIB [mksquashfs option...]: an image whose blocks are compressed, so that its server keeps them
+# limit_image NAME MIB [mksquashfs option...]: an image whose blocks are compressed, so that its
+# server keeps them
 limit_image() {
 	local name=$1 mib=$2 from=$work/limit-from
 
@@ -44,7 +46,8 @@ limit_items() {
 	done
 }
 
-# For a job's script: all images are read through their servers' caches, twice, by so many readers each
+# For a job's script: all images are read through their servers' caches, twice, by so many readers
+# each
 # shellcheck disable=SC2016
 readonly read_images='
 read_all() {
@@ -68,8 +71,8 @@ limit_job() {
 	EOS
 }
 
-# slurmstepd makes itself the last to be killed. Where root may not do that (a container without CAP_SYS_RESOURCE), a job
-# without memory can lose its slurmstepd, and Slurm takes it for running.
+# slurmstepd makes itself the last to be killed. Where root may not do that (a container without
+# CAP_SYS_RESOURCE), a job without memory can lose its slurmstepd, and Slurm takes it for running.
 need_oom_score() {
 	local caps
 
@@ -77,8 +80,9 @@ need_oom_score() {
 	(((16#$caps >> 24) & 1)) || skip oom "root may not lower an oom_score_adj"
 }
 
-# That is not enough for sixteen servers: some are killed, their readers get an error, and the job is told why. Fails when
-# image servers are not moved to the job's group: 300 MiB were outside of it.
+# That is not enough for sixteen servers: some are killed, their readers get an error, and the job
+# is told why. Fails when image servers are not moved to the job's group: 300 MiB were outside of
+# it.
 test_sixteen_images_in_a_job_of_60_mib() {
 	local id
 
@@ -98,7 +102,8 @@ test_sixteen_images_in_a_job_of_60_mib() {
 	assert_nodes_fine
 }
 
-# What the servers keep of their images is a quarter of it at most. Fails when they are not told how much.
+# What the servers keep of their images is a quarter of it at most. Fails when they are not told how
+# much.
 test_sixteen_images_in_a_job_of_400_mib() {
 	local id
 
@@ -128,8 +133,8 @@ test_eight_readers_of_each_of_four_images() {
 	job_done "$id"
 }
 
-# A block is as large as it may be, and its compression wants a window of that size: some 2.3 MiB for each of a server's
-# threads.
+# A block is as large as it may be, and its compression wants a window of that size: some 2.3 MiB
+# for each of a server's threads.
 test_images_of_large_blocks() {
 	local id
 
@@ -205,8 +210,8 @@ cpu_job() {
 	EOS
 }
 
-# What a server, or one that writes, is bound to by its user is no more than the job's CPUs. Fails when they are not in the
-# job's cpuset: affinity alone can be changed.
+# What a server, or one that writes, is bound to by its user is no more than the job's CPUs. Fails
+# when they are not in the job's cpuset: affinity alone can be changed.
 test_nobody_binds_servers_and_writers_to_other_cpus() {
 	local id want pids
 
@@ -229,8 +234,8 @@ test_nobody_binds_servers_and_writers_to_other_cpus() {
 	job_done "$id"
 }
 
-# stagingd is the user's, who may bind it as he likes; the keeper asks the kernel for the job's CPUs. Fails when it
-# takes them from stagingd.
+# stagingd is the user's, who may bind it as he likes; the keeper asks the kernel for the job's
+# CPUs. Fails when it takes them from stagingd.
 test_the_keeper_does_not_follow_a_process_of_the_users() {
 	local id other want
 
@@ -258,8 +263,9 @@ test_the_keeper_does_not_follow_a_process_of_the_users() {
 
 # --- code of the user's ---------------------------------------------------------------------------
 
-# All kinds of processes that there are: nothing that is outside of the job's cgroups can be traced, and it is stagingd and
-# the helpers of the keeper alone. Fails when image servers are not moved, and when a program is readable.
+# All kinds of processes that there are: nothing that is outside of the job's cgroups can be traced,
+# and it is stagingd and the helpers of the keeper alone. Fails when image servers are not moved,
+# and when a program is readable.
 test_what_is_outside_of_the_job_cannot_be_traced() {
 	local id
 

@@ -121,7 +121,8 @@ test_all_of_a_job_stays_on_its_own_cores() {
 			assert_eq "$want" "$(cpus_of "$pid")" "CPUs of $name"
 		done
 	done
-	# The server and two writers, so that one whose source hangs is not all there is; the third waits.
+	# The server and two writers, so that one whose source hangs is not all there is; the third
+	# waits.
 	assert_eq 3 "$(on n1 pgrep -cx stage-worker)" "workers"
 	gate_open n1
 	job_wait_says "$id" over

@@ -35,8 +35,8 @@ best_of_5() {
 }
 
 readonly test_the_option_adds_less_than_half_a_second_to_a_short_job_alone=1
-# By srun, which is given its node at once: the turns of the scheduler, by which batch jobs begin, are
-# longer than what is measured here.
+# By srun, which is given its node at once: the turns of the scheduler, by which batch jobs begin,
+# are longer than what is measured here.
 test_the_option_adds_less_than_half_a_second_to_a_short_job() {
 	local without with
 
@@ -46,8 +46,8 @@ test_the_option_adds_less_than_half_a_second_to_a_short_job() {
 	assert_le "$with" $((without + 500)) "ms of a job with a mount"
 }
 
-# hooks_of_jobs NAME [SRUN OPTION...]: what is between our neighbours' hooks, in microseconds, of seven jobs one after another, into
-# $work/NAME.PHASE
+# hooks_of_jobs NAME [SRUN OPTION...]: what is between our neighbours' hooks, in microseconds, of
+# seven jobs one after another, into $work/NAME.PHASE
 hooks_of_jobs() {
 	local name=$1 id i phase
 
@@ -69,8 +69,9 @@ median() {
 }
 
 readonly test_what_the_hooks_cost_alone=1 test_what_the_hooks_cost_seconds=300
-# A job without the option beside the same hooks without us, one with it beside processes that do nothing. Fails when a hook of ours
-# sleeps for 2 ms before it looks for the option, or for 100 ms when it has found it.
+# A job without the option beside the same hooks without us, one with it beside processes that do
+# nothing. Fails when a hook of ours sleeps for 2 ms before it looks for the option, or for 100 ms
+# when it has found it.
 test_what_the_hooks_cost() {
 	local conf=$base/etc/slurm/plugstack.conf phase t0 machine i
 
@@ -97,8 +98,8 @@ test_what_the_hooks_cost() {
 }
 
 readonly test_a_task_of_an_array_takes_no_longer_alone=1 test_a_task_of_an_array_takes_no_longer_seconds=300
-# One after another, as the jobs that it is compared with; the least of seven each, for the machine may be busier now than then.
-# Fails when a task waits for what other tasks do, or is jittered.
+# One after another, as the jobs that it is compared with; the least of seven each, for the machine
+# may be busier now than then. Fails when a task waits for what other tasks do, or is jittered.
 test_a_task_of_an_array_takes_no_longer() {
 	local id i plain array
 

@@ -1,5 +1,6 @@
-# Keepers that die, hang or are forgotten: a running job keeps its data whoever has died, and what nobody
-# needs any more goes. Names begin with dk_, because each file of tests is read into the same shell.
+# Keepers that die, hang or are forgotten: a running job keeps its data whoever has died, and what
+# nobody needs any more goes. Names begin with dk_, because each file of tests is read into the same
+# shell.
 # shellcheck shell=bash
 
 # c and h: images whose server has written a copy, or is writing it
@@ -61,8 +62,8 @@ dk_begin() {
 	echo "$id"
 }
 
-# dk_survives WHO: the processes that `dk_WHO NODE ID` prints are killed, and the reaper runs, three times. The job
-# reads all that it has, and nothing of it is left when it ends.
+# dk_survives WHO: the processes that `dk_WHO NODE ID` prints are killed, and the reaper runs, three
+# times. The job reads all that it has, and nothing of it is left when it ends.
 dk_survives() {
 	local id i said=
 
@@ -124,8 +125,8 @@ test_a_running_job_keeps_its_data_when_its_daemon_dies() {
 	assert_nodes_fine
 }
 
-# One waits for a dataset while the keeper dies, another asks afterwards: both say so, and what was ready is read.
-# Fails when who waits hears of a dataset that was cancelled, or of nothing.
+# One waits for a dataset while the keeper dies, another asks afterwards: both say so, and what was
+# ready is read. Fails when who waits hears of a dataset that was cancelled, or of nothing.
 test_who_waits_is_told_that_the_keeper_has_died() {
 	local id out
 
@@ -155,8 +156,8 @@ dk_no_stagingd() {
 	! on "$1" pgrep -x stagingd >/dev/null
 }
 
-# A step that begins after the keeper's death, and the line in the system's log that does not wait for the reaper.
-# Fails when a held task asks stagingd alone, and when stagingd says nothing of it.
+# A step that begins after the keeper's death, and the line in the system's log that does not wait
+# for the reaper. Fails when a held task asks stagingd alone, and when stagingd says nothing of it.
 test_a_held_task_begins_with_what_is_ready_when_the_keeper_is_dead() {
 	local id out
 
@@ -246,8 +247,8 @@ dk_without_plugin() {
 	sed -i 's/^#optional/optional/' "$conf"
 }
 
-# The job is over and its epilog was never called.
-# Fails when what Slurm does not tell is taken for the end of the job, and when it is not asked again.
+# The job is over and its epilog was never called. Fails when what Slurm does not tell is taken for
+# the end of the job, and when it is not asked again.
 test_what_slurm_does_not_tell_about_is_kept_until_it_does() {
 	local id said
 
@@ -268,8 +269,8 @@ test_what_slurm_does_not_tell_about_is_kept_until_it_does() {
 	assert_eq "" "$(on n1 find /srv/local -name "stage-data-$id*")" "what is left on the disk"
 }
 
-# Three keepers that nobody tells that their jobs are over: one is well, one is stopped, the manager of the third is.
-# Fails when a lock that is held is all that the reaper looks for.
+# Three keepers that nobody tells that their jobs are over: one is well, one is stopped, the manager
+# of the third is. Fails when a lock that is held is all that the reaper looks for.
 test_keepers_that_nobody_ends_are_ended() {
 	local ids=() node i
 
@@ -307,8 +308,8 @@ test_keepers_that_nobody_ends_are_ended() {
 	done
 }
 
-# With two crashes within the hour a third opens the breaker; a keeper that is killed because it hangs is none.
-# Fails when the keeper that is killed past its time counts.
+# With two crashes within the hour a third opens the breaker; a keeper that is killed because it
+# hangs is none. Fails when the keeper that is killed past its time counts.
 test_keepers_that_hang_at_the_end_do_not_open_the_breaker() {
 	local id who
 
@@ -346,9 +347,9 @@ dk_is_gone() {
 	on n1 test ! -e "/run/stage-data/$1"
 }
 
-# A file system of the user's hangs, as a tier on dead storage would. Directories are read in any order, so there are
-# hanging ones on both sides of each that is not.
-# Fails when the reaper gives each leftover half a minute before it looks at the next.
+# A file system of the user's hangs, as a tier on dead storage would. Directories are read in any
+# order, so there are hanging ones on both sides of each that is not. Fails when the reaper gives
+# each leftover half a minute before it looks at the next.
 test_leftovers_that_hang_do_not_hold_up_others() {
 	local id reaper
 

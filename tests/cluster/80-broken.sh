@@ -39,8 +39,8 @@ replace_on_n1() {
 	at_end "on n1 umount '$path'; rm -f '$base/node/n1/local/$1'"
 }
 
-# A real program that dies of a signal: a script would not even be started, as ours start programs by
-# descriptors that are gone by the time its interpreter looks for it.
+# A real program that dies of a signal: a script would not even be started, as ours start programs
+# by descriptors that are gone by the time its interpreter looks for it.
 crashes_on_n1() {
 	echo 'int main(void) { __builtin_trap(); }' | gcc -x c -o "$work/crash" -
 	replace_on_n1 "$1" <"$work/crash"
@@ -99,8 +99,8 @@ test_crashes_of_keepers_turn_staging_off() {
 	broken_on_n1 'off on this node after several crashes'
 }
 
-# Fails when the hook waits for the keeper without an end, or leaves it behind: the epilog does not know
-# of a keeper that has no directory.
+# Fails when the hook waits for the keeper without an end, or leaves it behind: the epilog does not
+# know of a keeper that has no directory.
 test_the_keeper_hangs() {
 	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 120.25'
 	at_end "on n1 pkill -fx 'sleep 120.25' || true"

@@ -189,8 +189,9 @@ test_memory_runs_out_by_the_jobs_own_doing() {
 	assert_nodes_fine
 }
 
-# The task takes what a slow writer was promised: they reach the job's limit together, in the writer's next page. Fails when
-# writers have no oom_score_adj: then the task, which has most, is killed.
+# The task takes what a slow writer was promised: they reach the job's limit together, in the
+# writer's next page. Fails when writers have no oom_score_adj: then the task, which has most, is
+# killed.
 test_the_writer_and_the_task_run_out_of_memory_together() {
 	local id
 
@@ -242,9 +243,9 @@ hang_over() {
 	on n1 umount -l /srv/pfs/gate 2>/dev/null || true
 }
 
-# Our server can't be killed, as it waits for storage; nor can those who wait for our server. Nor is fusectl
-# mounted, by which they are freed: the keeper has to reach it by itself.
-# Fails when stuck readers aren't seen, or fusectl is looked for at its usual place alone.
+# Our server can't be killed, as it waits for storage; nor can those who wait for our server. Nor is
+# fusectl mounted, by which they are freed: the keeper has to reach it by itself. Fails when stuck
+# readers aren't seen, or fusectl is looked for at its usual place alone.
 test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
 	local id
 
@@ -331,7 +332,8 @@ test_slurmd_is_gone_for_good() {
 	let_go "$id"
 	wait_until 10 eval "! on n1 pgrep -f '^slurmstepd: .$id.batch'"
 	on n1 "$(libexec)/stage-keeper" clean --job "$id"
-	# The keeper may have begun by itself, and then frees behind what the clean-up found taken away.
+	# The keeper may have begun by itself, and then frees behind what the clean-up found taken
+	# away.
 	wait_until 10 eval '[[ -z $(on n1 find /run/stage-data /srv/local -name "$id.*" -o -name "$id" -o -name "stage-data-$id*") ]]'
 	wait_until 10 eval "! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-manager'"
 	"$cluster" slurmd-start n1
@@ -346,9 +348,10 @@ n1_is_rid_of() {
 }
 
 readonly test_the_end_of_a_job_is_seen_without_slurmd_seconds=300
-# Nobody calls `clean` here: stagingd asks Slurm. The job is not over as long as its script runs, however long there is no slurmd.
-# The partition is hidden, of which squeue shows users nothing unless it is asked to.
-# Fails where nobody asks, where the keeper is not told, where a job in any state is over, or none, and without `squeue -a`.
+# Nobody calls `clean` here: stagingd asks Slurm. The job is not over as long as its script runs,
+# however long there is no slurmd. The partition is hidden, of which squeue shows users nothing
+# unless it is asked to. Fails where nobody asks, where the keeper is not told, where a job in any
+# state is over, or none, and without `squeue -a`.
 test_the_end_of_a_job_is_seen_without_slurmd() {
 	local id ended sum conf=$base/etc/slurm/slurm.conf
 
@@ -403,7 +406,8 @@ test_reconfigured_and_restarted_while_staging() {
 		done
 	done
 	wait
-	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a minute.
+	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a
+	# minute.
 	job_done "$id" 110
 	assert_eq 3 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
 	assert_nodes_fine
@@ -428,7 +432,8 @@ test_suspended_resumed_and_cancelled_while_suspended() {
 	assert_lacks "$(job_output "$id")" lost
 }
 
-# lane_of_suspended ID TIMES: the job is suspended while it reads, goes on, and is requeued while it reads
+# lane_of_suspended ID TIMES: the job is suspended while it reads, goes on, and is requeued while it
+# reads
 lane_of_suspended() {
 	local i n
 
@@ -461,7 +466,8 @@ has_read() {
 }
 
 readonly test_suspended_and_requeued_20_times_seconds=600
-# A job on each node at once, 7 times each, at moments of their own. Fails when the epilog does not clean up.
+# A job on each node at once, 7 times each, at moments of their own. Fails when the epilog does not
+# clean up.
 test_suspended_and_requeued_20_times() {
 	local node id status=0 pids=() ids=()
 
@@ -531,8 +537,8 @@ test_the_node_comes_back_from_a_reset() {
 	wait_until 20 nodes_are_fine
 }
 
-# Real programs are replaced as by a package's upgrade: what runs goes on with what it was started from.
-# Fails when the keeper opens the worker by its path again.
+# Real programs are replaced as by a package's upgrade: what runs goes on with what it was started
+# from. Fails when the keeper opens the worker by its path again.
 test_upgraded_while_a_job_runs() {
 	local id name
 
@@ -626,8 +632,8 @@ test_the_run_directory_is_full() {
 	broken_on_n1 'make /run/stage-data/[0-9]+: No space left'
 }
 
-# The daemon's account of the job refuses them, or the worker's own of the dataset. A plain tar is mounted then, unless
-# it is to be extracted. Fails when MaxFiles= is read to another limit's place.
+# The daemon's account of the job refuses them, or the worker's own of the dataset. A plain tar is
+# mounted then, unless it is to be extracted. Fails when MaxFiles= is read to another limit's place.
 test_more_files_than_the_site_allows() {
 	local id
 
@@ -662,8 +668,8 @@ test_the_keeper_has_few_descriptors() {
 	done
 }
 
-# Fails when what the manager, the daemon and the workers may start is left as slurmd was given it: others of nobody's
-# count, too, those of other jobs among them.
+# Fails when what the manager, the daemon and the workers may start is left as slurmd was given it:
+# others of nobody's count, too, those of other jobs among them.
 test_a_limit_of_processes_that_slurmd_has_is_not_ours() {
 	local id
 
@@ -801,7 +807,8 @@ test_the_kernel_of_rhel_9() { on_kernel 5.14; }
 
 # --- what fails inside of the keeper --------------------------------------------------------------
 
-# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once. A manager is traced from its first call on.
+# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once. A manager is traced from its
+# first call on.
 inject_on_all() {
 	local i status=0 pids=() seed=${STAGE_TEST_SEED:-$RANDOM}
 
@@ -828,7 +835,8 @@ inject_on_all() {
 	assert_eq 0 "$status" "status of tests/lib/inject"
 }
 
-# n_calls N COUNT: on each node so many, chosen by the seed; where STAGE_TEST_TURN does not have the N-th two
+# n_calls N COUNT: on each node so many, chosen by the seed; where STAGE_TEST_TURN does not have the
+# N-th two
 n_calls() {
 	if in_turn "$1"; then echo "${STAGE_TEST_CALLS:-$2}"; else echo "${STAGE_TEST_CALLS:-2}"; fi
 }
@@ -914,8 +922,8 @@ while [[ ! -e $1 ]]; do
 	echo "$((t0 / 1000)) $((${EPOCHREALTIME/[.,]/} / 1000)) ${answer//$'"'\\n'"'/ }"
 done'
 
-# The file gets its name when all of it is there, and that time is its ctime. Who begins later is refused.
-# Fails when the file `disabled` is not looked at.
+# The file gets its name when all of it is there, and that time is its ctime. Who begins later is
+# refused. Fails when the file `disabled` is not looked at.
 test_switched_off_under_load_within_a_second() {
 	local off began answered answer first= n=0 submitting stop=/srv/pfs/home/alice/off.stop
 
@@ -950,8 +958,8 @@ test_switched_off_under_load_within_a_second() {
 	load_end
 }
 
-# A job has two hooks that wait for a keeper, the prolog's and the first step's. How long is between what they have
-# started and Slurm's log; they end it then, having found no directory of the job's.
+# A job has two hooks that wait for a keeper, the prolog's and the first step's. How long is between
+# what they have started and Slurm's log; they end it then, having found no directory of the job's.
 # Fails when the hook waits for the keeper without an end, or three times as long as it says.
 test_the_keeper_hangs_under_load() {
 	local id began gave_up n=0

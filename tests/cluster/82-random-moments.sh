@@ -1,13 +1,14 @@
 # Each process that a job's data depends on is killed, and jobs are cancelled, at random moments of
-# jobs on three nodes at once: nothing is left within 10 seconds of the end of the job's last process, within 2 of when
-# Slurm calls us in 95 of 100, what a job reads is right as long as it runs, and no node is taken out of service.
-# tests/lib/moments is what goes on on a node.
+# jobs on three nodes at once: nothing is left within 10 seconds of the end of the job's last
+# process, within 2 of when Slurm calls us in 95 of 100, what a job reads is right as long as it
+# runs, and no node is taken out of service. tests/lib/moments is what goes on on a node.
 #
-# STAGE_TEST_ROUNDS says how often each (20; of the phases 6 each), STAGE_TEST_SEED where the random numbers begin. With
-# STAGE_TEST_TURN=I/N every N-th fault is made so often, the others once in each lane.
+# STAGE_TEST_ROUNDS says how often each (20; of the phases 6 each), STAGE_TEST_SEED where the random
+# numbers begin. With STAGE_TEST_TURN=I/N every N-th fault is made so often, the others once in each
+# lane.
 #
-# Seen failing: with a clean-up that does not unmount, and with children of the keeper that did not notice its
-# death in their first moment. Moments that were hit are told at the end of each.
+# Seen failing: with a clean-up that does not unmount, and with children of the keeper that did not
+# notice its death in their first moment. Moments that were hit are told at the end of each.
 # shellcheck shell=bash
 
 readonly lanes_per_node=2
@@ -92,9 +93,10 @@ clean_ms() {
 		awk -v percent="$1" '{ ms[NR] = $1 } END { n = NR * percent / 100; if (n != int(n)) n = int(n) + 1; print ms[n] }'
 }
 
-# 95 of 100 of our hooks take no longer than 2 s; how long Slurm takes to call it, and the test to look, is theirs. A second of
-# it is what processes have to end by themselves, the other some ten processes and what they do: where the machine
-# is so slow that 20 which do nothing take more than 100 ms it may be ten times what they take.
+# 95 of 100 of our hooks take no longer than 2 s; how long Slurm takes to call it, and the test to
+# look, is theirs. A second of it is what processes have to end by themselves, the other some ten
+# processes and what they do: where the machine is so slow that 20 which do nothing take more than
+# 100 ms it may be ten times what they take.
 clean_95_ms() {
 	local machine
 
@@ -129,10 +131,11 @@ test_the_daemon_of_the_extern_step_is_killed() { at_random_moments extern; }
 test_slurmd_is_killed() { at_random_moments slurmd 1; }
 # Fails when a clean-up does not free the memory.
 test_cancelled() { at_random_moments scancel; }
-# Before the prolog, in it, in the extern step's hook, while it is staged, when it is ready, while it is read, in the
-# epilog. Fails when the epilog does not clean up.
+# Before the prolog, in it, in the extern step's hook, while it is staged, when it is ready, while
+# it is read, in the epilog. Fails when the epilog does not clean up.
 test_cancelled_in_each_phase() { at_random_moments phases; }
-# Who reads goes on until Slurm kills the last task. Fails when the extern step's end is taken for the job's.
+# Who reads goes on until Slurm kills the last task. Fails when the extern step's end is taken for
+# the job's.
 test_cancelled_jobs_have_their_grace() { at_random_moments grace; }
 # Fails when nobody takes the lock.
 test_epilog_and_reapers_at_once() { at_random_moments epilog; }

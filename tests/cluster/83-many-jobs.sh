@@ -1,6 +1,6 @@
-# Many jobs, as many at once as the nodes have cores: when they are over the nodes are what they were,
-# and Slurm's daemons have not grown. The runner looks for processes, mounts, files, sockets, FUSE
-# connections, cgroups and memory; here are the numbers.
+# Many jobs, as many at once as the nodes have cores: when they are over the nodes are what they
+# were, and Slurm's daemons have not grown. The runner looks for processes, mounts, files, sockets,
+# FUSE connections, cgroups and memory; here are the numbers.
 #
 # STAGE_TEST_JOBS says how many in a row (60; a full run has 1,000).
 # shellcheck shell=bash
@@ -18,16 +18,18 @@ forget_jobs_soon() {
 	at_end "sed -i 's/^MinJobAge=.*/MinJobAge=3600/' '$base/etc/slurm/slurm.conf'; on ctl scontrol reconfigure"
 }
 
-# A daemon makes another arena of its heap when two threads want memory at once, up to eight for each core, and of
-# some 370 KiB in slurmd: how far it grows by that is chance. With one arena it grows by what is lost alone.
+# A daemon makes another arena of its heap when two threads want memory at once, up to eight for
+# each core, and of some 370 KiB in slurmd: how far it grows by that is chance. With one arena it
+# grows by what is lost alone.
 restart_with_one_arena() {
 	at_end "'$cluster' restart"
 	MALLOC_ARENA_MAX=1 "$cluster" restart
 }
 
-# A line of numbers for each daemon: name, private memory in KiB, descriptors, allocated memory in KiB. slurmd counts that by the
-# library that the test cluster loads into it, and gives back first what it has free between: one block that stays can
-# keep 250 KiB of free ones from the system, also with one arena. Of slurmctld, and without a compiler, there is no such count.
+# A line of numbers for each daemon: name, private memory in KiB, descriptors, allocated memory in
+# KiB. slurmd counts that by the library that the test cluster loads into it, and gives back first
+# what it has free between: one block that stays can keep 250 KiB of free ones from the system, also
+# with one arena. Of slurmctld, and without a compiler, there is no such count.
 daemons() {
 	local node name
 
@@ -79,9 +81,10 @@ in_a_row() {
 	rm "$pfs/home/alice/many.out"
 }
 
-# grown BEFORE AFTER: daemons that have more descriptors, or more memory: slurmd 200 KiB, or 100 allocated. docs/faults.md has
-# the growth in 1,000 jobs. Nothing of ours runs in slurmd for a job: Slurm calls the hooks in slurmstepd.
-# The controller, into which nothing of ours is loaded, may keep the room of as many jobs as stood in its queue at once.
+# grown BEFORE AFTER: daemons that have more descriptors, or more memory: slurmd 200 KiB, or 100
+# allocated. docs/faults.md has the growth in 1,000 jobs. Nothing of ours runs in slurmd for a job:
+# Slurm calls the hooks in slurmstepd. The controller, into which nothing of ours is loaded, may
+# keep the room of as many jobs as stood in its queue at once.
 grown() {
 	paste -d' ' "$1" "$2" | awk -v queue="$many_jobs" \
 		'$6 > $2 + ($1 ~ /slurmctld/ ? 1024 + 15 * queue : 200) || $7 > $3 || $8 > $4 + 100'
@@ -103,8 +106,9 @@ growth_of_slurmctld() {
 	paste -d' ' "$1" "$2" | awk '$1 ~ /slurmctld/ { print $6 - $2 }'
 }
 
-# slurmctld of 24.11 grows by 3.5 MiB in 60 jobs, whatever they are. Where it has grown more than it may, as many jobs without
-# the option are run with a new one, and must make it grow as much, to a MiB.
+# slurmctld of 24.11 grows by 3.5 MiB in 60 jobs, whatever they are. Where it has grown more than it
+# may, as many jobs without the option are run with a new one, and must make it grow as much, to a
+# MiB.
 slurmctld_grows_without_us() {
 	local ours plain
 
@@ -121,8 +125,9 @@ slurmctld_grows_without_us() {
 	assert_le "$ours" $((plain + 1024)) "KiB that slurmctld has grown"
 }
 
-# Fails when slurmd loses a descriptor, or 1,000 bytes of memory, with each thread that it starts (by the library that the test
-# cluster loads into it), when a clean-up leaves its memory group, or leaves the tmpfs mounted and full.
+# Fails when slurmd loses a descriptor, or 1,000 bytes of memory, with each thread that it starts
+# (by the library that the test cluster loads into it), when a clean-up leaves its memory group, or
+# leaves the tmpfs mounted and full.
 test_many_jobs_in_a_row() {
 	local shm_before shm_after t0 i
 

@@ -1,5 +1,5 @@
-# stage-slurm says what squeue and scontrol say, and where it is missing or can't be loaded those are asked. Names begin
-# with ss_, because each file of tests is read into the same shell.
+# stage-slurm says what squeue and scontrol say, and where it is missing or can't be loaded those
+# are asked. Names begin with ss_, because each file of tests is read into the same shell.
 # shellcheck shell=bash
 
 ss_program() {
@@ -22,8 +22,8 @@ ss_same_soon() {
 }
 
 readonly test_stage_slurm_says_what_squeue_says_seconds=180
-# Fails where a job's state or reason has another name, where jobs of other users, nodes or partitions are listed, and
-# where those of hidden partitions or of arrays are not.
+# Fails where a job's state or reason has another name, where jobs of other users, nodes or
+# partitions are listed, and where those of hidden partitions or of arrays are not.
 test_stage_slurm_says_what_squeue_says() {
 	local alice uid ids=() id format='%A|%T|%M|%l|%P|%r|%j'
 
@@ -80,7 +80,8 @@ test_stage_slurm_knows_places_in_lists() {
 	done
 }
 
-# ss_reaped: a job's data is reaped, of which nobody but Slurm knows that it is over. Prints what the reaper says.
+# ss_reaped: a job's data is reaped, of which nobody but Slurm knows that it is over. Prints what
+# the reaper says.
 ss_reaped() {
 	local id
 

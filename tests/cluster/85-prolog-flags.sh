@@ -34,9 +34,9 @@ works() {
 	assert_nodes_fine
 }
 
-# With cgroup version 2 Slurm ends whatever is in a job's groups, which are below its own scope. The controllers
-# stay with this kernel's version 1: what is staged is charged to nobody here. Seen failing with a keeper that stays in
-# the group of the step that launched it.
+# With cgroup version 2 Slurm ends whatever is in a job's groups, which are below its own scope. The
+# controllers stay with this kernel's version 1: what is staged is charged to nobody here. Seen
+# failing with a keeper that stays in the group of the step that launched it.
 works_on_cgroup_v2() {
 	local id group
 
@@ -55,7 +55,8 @@ works_on_cgroup_v2() {
 	group=$(job_output "$id" | sed -nE 's|^0::/system.slice/[^/]*slurmstepd.scope/([^/]+)/.*|\1|p')
 	assert_match "$group" "^(job_$id|s[0-9A-Z]{13})$"
 	assert_le 3 "$(groups_of_ours n1 | wc -l)" "programs"
-	# The server of the image is charged to the job, in a group beside its steps; the daemons are elsewhere.
+	# The server of the image is charged to the job, in a group beside its steps; the daemons
+	# are elsewhere.
 	assert_lacks "$(groups_of_ours n1 | grep -v ^stage-worker)" "$group"
 	assert_match "$(groups_of_ours n1 | grep ^stage-worker)" "$group/stage-data$"
 	# systemd ends what is in slurmd's own group with slurmd, unless the unit says otherwise.
@@ -114,8 +115,9 @@ test_no_prolog_flags() { works_with none; }
 test_prolog_flags_alloc() { works_with Alloc; }
 test_prolog_flags_contain() { works_with Contain; }
 
-# No hook of the allocation is called, so the first step starts the keeper. Where Slurm is too old to know RunInJob it
-# is told by the configuration to leave the start to the steps; the clean-up is the epilog's there.
+# No hook of the allocation is called, so the first step starts the keeper. Where Slurm is too old
+# to know RunInJob it is told by the configuration to leave the start to the steps; the clean-up is
+# the epilog's there.
 steps_launch() {
 	if knows_run_in_job; then
 		prolog_flags RunInJob
@@ -135,7 +137,8 @@ staged_memory() {
 	on n1 find /sys/fs/cgroup/memory -path "*/job_$1/stage-data" -exec cat '{}/memory.usage_in_bytes' ';'
 }
 
-# Red without the clean-up in the extern step's exit, and when it takes a signal of the user's for the job's end.
+# Red without the clean-up in the extern step's exit, and when it takes a signal of the user's for
+# the job's end.
 test_where_steps_launch_the_jobs_end_cleans_up() {
 	local id keeper
 

@@ -79,7 +79,8 @@ test_salloc_stages_for_its_steps() {
 	assert_contains "$out" ready
 }
 
-# Its shell is on none of the nodes, also where there is one alone. Fails where the number of nodes decides.
+# Its shell is on none of the nodes, also where there is one alone. Fails where the number of nodes
+# decides.
 test_salloc_asks_its_only_node() {
 	local out
 

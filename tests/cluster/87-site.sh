@@ -143,8 +143,8 @@ test_doctor_is_content_with_this_cluster() {
 	out=$(on n1 "$prefix/bin/stagectl" doctor 2>&1) || fail "doctor: $out"
 }
 
-# The shared tier is not the node's: what a job has put there is only known from the manifests. Fails when they are not
-# released, and when each node has a copy of its own.
+# The shared tier is not the node's: what a job has put there is only known from the manifests.
+# Fails when they are not released, and when each node has a copy of its own.
 test_a_shared_tier_is_used_when_named_and_left_empty() {
 	local id
 
@@ -210,7 +210,8 @@ tasks_done() {
 	done
 }
 
-# Seen failing with a plugin that marks no array, with one that marks each, and with one that reads no script.
+# Seen failing with a plugin that marks no array, with one that marks each, and with one that reads
+# no script.
 test_tasks_of_an_array_begin_at_moments_of_their_own() {
 	local item="t=$data/many.tar" id
 
@@ -274,8 +275,8 @@ test_a_tier_of_a_gres_is_for_no_run_and_no_explain() {
 	assert_contains "$out" "[tier ssd] is for jobs with --gres=nvme"
 }
 
-# Fails where a tier goes to the keeper by its place in the configuration, and where the job is told of one
-# that was changed that it "is not here".
+# Fails where a tier goes to the keeper by its place in the configuration, and where the job is told
+# of one that was changed that it "is not here".
 test_a_job_keeps_to_the_tiers_it_began_with() {
 	local conf=$base/etc/stage-data/stage-data.conf id out
 

@@ -1,5 +1,5 @@
-# What an administrator relies on while staging is tried: limits that hold, nodes that don't have the plugin yet, and what
-# the log says of it.
+# What an administrator relies on while staging is tried: limits that hold, nodes that don't have
+# the plugin yet, and what the log says of it.
 # shellcheck shell=bash
 
 set_limit() {
@@ -21,7 +21,8 @@ test_a_job_that_may_start_elsewhere_passes_no_canary() {
 	job_run alice -p other -p main --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
 }
 
-# Fails when a tar's size counts as unknown until it is written: it was written to memory, then to disk.
+# Fails when a tar's size counts as unknown until it is written: it was written to memory, then to
+# disk.
 test_what_is_larger_than_the_limit_is_not_begun() {
 	local id out
 
@@ -56,7 +57,8 @@ test_a_limit_is_the_same_in_every_tier() {
 	assert_lacks "$(grep "job=$id " "$base/node/n1/log/stage-data.log")" "planning again"
 }
 
-# without_plugin NODE: its slurmd, and the steps there, find no plugin, as before an installation reaches it
+# without_plugin NODE: its slurmd, and the steps there, find no plugin, as before an installation
+# reaches it
 without_plugin() {
 	on "$1" bash -c 'echo >/run/no-plugin && mount --bind /run/no-plugin /etc/slurm/plugstack.conf'
 	at_end "on $1 umount /etc/slurm/plugstack.conf; on $1 rm -f /run/no-plugin; '$cluster' slurmd-restart $1"
@@ -65,7 +67,8 @@ without_plugin() {
 
 readonly not_staged=/run/stage-data/NOT-STAGED-ON-THIS-NODE
 
-# Fails when the variables are empty there: a script reads nothing, from its own directory, and ends well.
+# Fails when the variables are empty there: a script reads nothing, from its own directory, and ends
+# well.
 test_a_node_without_the_plugin_is_no_silent_one() {
 	local id out
 
@@ -164,7 +167,8 @@ test_a_job_in_a_job_has_its_own_variables() {
 	assert_lacks "$(cat "$pfs/home/alice/inner.own")" PATH_T
 }
 
-# Fails when the line of a dataset's end does not tell by which rule it came, or counts an image as read that is mounted.
+# Fails when the line of a dataset's end does not tell by which rule it came, or counts an image as
+# read that is mounted.
 test_the_log_tells_what_was_read_by_which_rule() {
 	local log id
 

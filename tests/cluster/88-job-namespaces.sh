@@ -1,5 +1,6 @@
-# A site whose jobs have a mount namespace and a /tmp of their own, by job_container/tmpfs: what was mounted before the
-# namespace was made is in it, and what is mounted later where JobNamespace= names the namespace's file.
+# A site whose jobs have a mount namespace and a /tmp of their own, by job_container/tmpfs: what was
+# mounted before the namespace was made is in it, and what is mounted later where JobNamespace=
+# names the namespace's file.
 # shellcheck shell=bash
 
 namespaces_cgroups=v1
@@ -13,8 +14,8 @@ private_namespaces() {
 
 readonly namespace_file=JobNamespace=/var/spool/job_container/%N/%j/.ns
 
-# The last item is mounted when the namespace has long been there. Breaks without mounts_repeat(), which brings the mount
-# of an image there, and where a dataset is placed on the node alone.
+# The last item is mounted when the namespace has long been there. Breaks without mounts_repeat(),
+# which brings the mount of an image there, and where a dataset is placed on the node alone.
 test_late_mounts_are_seen_in_the_jobs_namespace() {
 	local id
 
@@ -49,7 +50,8 @@ test_late_mounts_are_seen_on_cgroup_v2() {
 	test_late_mounts_are_seen_in_the_jobs_namespace
 }
 
-# One sentence in place of an empty directory. Red without mount_visible_check() (client/mount-visible.c) in wait and in path.
+# One sentence in place of an empty directory. Red without mount_visible_check()
+# (client/mount-visible.c) in wait and in path.
 test_without_jobnamespace_a_late_mount_is_told() {
 	local id
 
@@ -72,7 +74,8 @@ test_without_jobnamespace_a_late_mount_is_told() {
 	assert_contains "$(job_output "$id")" "the rest goes on"
 }
 
-# Red without mounts_has_namespace() (daemon/manager/mounts.c): the job would find an empty directory in its place.
+# Red without mounts_has_namespace() (daemon/manager/mounts.c): the job would find an empty
+# directory in its place.
 test_without_jobnamespace_a_disk_is_behind_a_link() {
 	local id
 
@@ -90,7 +93,8 @@ test_without_jobnamespace_a_disk_is_behind_a_link() {
 	assert_nodes_fine
 }
 
-# A script whose image is hidden doesn't begin. Red without mount_visible_check() in the report of nodes.
+# A script whose image is hidden doesn't begin. Red without mount_visible_check() in the report of
+# nodes.
 test_without_jobnamespace_a_script_does_not_begin_without_its_image() {
 	local id
 

@@ -1,10 +1,11 @@
-# One job on 40 nodes: a cluster of its own, with as many nodes, beside the one that the other tests have.
+# One job on 40 nodes: a cluster of its own, with as many nodes, beside the one that the other tests
+# have.
 # shellcheck shell=bash
 
 readonly n_many=40
 readonly many_base=$base.$n_many
-# A new cluster of 41 nodes is part of it: 65 s beside a load of 18 on two processors. So is a node that dies, for which
-# Slurm's other nodes wait 60 s.
+# A new cluster of 41 nodes is part of it: 65 s beside a load of 18 on two processors. So is a node
+# that dies, for which Slurm's other nodes wait 60 s.
 readonly test_a_job_on_40_nodes_seconds=600
 readonly many_nodes_items=t=/srv/pfs/x.tar:shm,m=/srv/pfs/x.sqsh
 
@@ -23,7 +24,8 @@ many_up() {
 	cp "$work/x/x/noise" "$many_base/pfs/"
 	head -c 4M /dev/urandom >"$many_base/pfs/slow"
 	chmod a+r "$many_base"/pfs/{x.tar,x.sqsh,noise,slow}
-	# A step's daemon waits 60 s for that of a node that has died, and the node is drained where Slurm has less patience.
+	# A step's daemon waits 60 s for that of a node that has died, and the node is drained where
+	# Slurm has less patience.
 	sed -i 's/^UnkillableStepTimeout=.*/UnkillableStepTimeout=180/' "$many_base/etc/slurm/slurm.conf"
 	many in ctl scontrol reconfigure
 }
@@ -38,8 +40,9 @@ many_output() { cat "$many_base/pfs/home/alice/out.$1" 2>/dev/null || true; }
 many_state() { many in ctl scontrol show job -o "$1" | grep -oE '(JobState|ExitCode)=[^ ]*' | cut -d= -f2 | paste -sd' '; }
 many_is_over() { [[ $(many_state "$1") != @(PENDING|CONFIGURING|RUNNING|COMPLETING)* ]]; }
 
-# Of jobs and of ours on any node: processes, mounts, run directories, groups. All from outside, for 40 shells on 40 nodes
-# take long. A freezer group may be Slurm's own loss (tests/lib/snapshot), so it does not count.
+# Of jobs and of ours on any node: processes, mounts, run directories, groups. All from outside, for
+# 40 shells on 40 nodes take long. A freezer group may be Slurm's own loss (tests/lib/snapshot), so
+# it does not count.
 many_left() {
 	local node pid groups
 
@@ -91,7 +94,8 @@ job_on_many_nodes() {
 	assert_eq 3 "$(sed '1,/^status:/d' <<<"$out" | wc -l)" "lines of status"
 }
 
-# many_configure NODE COMMAND...: this node alone has the configuration that the command makes in its working directory
+# many_configure NODE COMMAND...: this node alone has the configuration that the command makes in
+# its working directory
 many_configure() {
 	cp -a "$many_base/etc/stage-data" "$many_base/$1.etc"
 	(cd "$many_base/$1.etc" && "${@:2}")
@@ -108,7 +112,8 @@ many_configure_again() {
 	rm -r "$many_base/$1.etc"
 }
 
-# Three of them are switched off. The script does not begin; status about all nodes has a line for each reason.
+# Three of them are switched off. The script does not begin; status about all nodes has a line for
+# each reason.
 job_with_failing_nodes() {
 	local id out node
 
@@ -168,7 +173,8 @@ job_with_a_node_that_joins_late() {
 	assert_eq $n_many "$(many_output "$id" | grep -c '^same$')" "nodes with the right data"
 }
 
-# All but its init and munged is killed, while it stages. The job ends with the node's name, and nothing of it stays on any node.
+# All but its init and munged is killed, while it stages. The job ends with the node's name, and
+# nothing of it stays on any node.
 job_with_a_node_that_dies() {
 	local id out
 
@@ -186,7 +192,8 @@ job_with_a_node_that_dies() {
 	many slurmd-start n23
 	wait_until 150 many_is_over "$id"
 	wait_until 20 eval '[[ -z $(many_groups n23 -name stage-data) ]]'
-	# Slurm's own, which a step daemon that was killed has left: empty, or they could not be removed
+	# Slurm's own, which a step daemon that was killed has left: empty, or they could not be
+	# removed
 	many_groups n23 -path '*/job_*' -exec rmdir {} ';'
 }
 

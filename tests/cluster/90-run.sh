@@ -31,8 +31,8 @@ test_run_mounts_an_image() {
 	wait_until 5 no_run_is_left
 }
 
-# What users type to save what they have staged. Seen failing where the variable named a link: cp -r and tar wrote
-# that link, find and os.fwalk() found nothing.
+# What users type to save what they have staged. Seen failing where the variable named a link: cp -r
+# and tar wrote that link, find and os.fwalk() found nothing.
 test_paths_of_a_run_are_directories_and_files() {
 	local out cat_all='find . -type f -print0 | sort -z | xargs -0 cat | cksum'
 
@@ -123,7 +123,8 @@ test_pack_makes_an_image_of_the_tree() {
 	assert_contains "$out" identical
 }
 
-# 33 files of this size go into a shard of 1 MiB: a shard that is cut by sizes alone ends within a pair.
+# 33 files of this size go into a shard of 1 MiB: a shard that is cut by sizes alone ends within a
+# pair.
 test_pack_makes_shards_that_keep_keys_together() {
 	local out
 

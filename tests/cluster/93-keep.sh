@@ -184,8 +184,8 @@ test_an_array_stages_it_once_and_who_comes_meanwhile_waits() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Once it came to lie there later than a dataset that left less than it takes. Fails when what is there is looked for
-# only where there is room.
+# Once it came to lie there later than a dataset that left less than it takes. Fails when what is
+# there is looked for only where there is room.
 test_what_is_kept_is_found_where_no_room_is_left() {
 	local id
 
@@ -272,7 +272,8 @@ test_where_nothing_is_kept_status_says_so() {
 
 # --- images that are mounted from a copy --------------------------------------------------------
 
-# image_read [OPTIONS]: what a job of alice's reads of the image, by what it is mounted, and the plan
+# image_read [OPTIONS]: what a job of alice's reads of the image, by what it is mounted, and the
+# plan
 image_read() {
 	job_run alice -w n1 --stage-data="t=/srv/pfs/kept/i.sqsh:ssd:keep=30m${1:-}" \
 		<<<'echo "sum $(cat $STAGE_DATA_PATH_T/*/* | cksum)"; grep -o "$SLURM_JOB_ID/m/.* fuse" /proc/self/mounts; stagectl status t; stagectl explain t'
@@ -449,7 +450,8 @@ test_without_a_tmpfs_of_its_own_nothing_is_kept_in_memory() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# What is kept was charged to the job that wrote it, and is not to the next. Fails when it is reserved there as well.
+# What is kept was charged to the job that wrote it, and is not to the next. Fails when it is
+# reserved there as well.
 test_memory_that_is_kept_is_charged_to_nobody_who_finds_it() {
 	local out
 
@@ -487,8 +489,8 @@ test_killed_in_the_middle_nothing_of_it_stays_in_memory() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Nobody can look under it, and it needs no process: before, what was kept stayed as long as the node was up.
-# Fails when reap looks whose the place is before it takes off what is mounted there.
+# Nobody can look under it, and it needs no process: before, what was kept stayed as long as the
+# node was up. Fails when reap looks whose the place is before it takes off what is mounted there.
 test_what_is_kept_under_a_mount_is_kept_no_longer() {
 	need_fuse
 	keep_site

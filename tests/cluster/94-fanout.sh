@@ -1,8 +1,10 @@
-# Read once for many nodes: the first node of the job reads, Slurm's sbcast carries it to all of them.
+# Read once for many nodes: the first node of the job reads, Slurm's sbcast carries it to all of
+# them.
 # shellcheck shell=bash
 
 # Archive, image and file of noise, 16 MiB each, behind a FUSE server on each node: what it has
-# answered is what the node has read of the source. The archive has its index beside it. An image has whole seconds.
+# answered is what the node has read of the source. The archive has its index beside it. An image
+# has whole seconds.
 fan_source() {
 	local node dir=$pfs/.fan.in
 
@@ -89,7 +91,8 @@ test_three_nodes_read_as_much_as_one() {
 	assert_le "$((first + others))" $((size * 12 / 10)) "bytes that three nodes read"
 }
 
-# Fails when the copy of what came has the time at which it was copied: the index is of another archive then.
+# Fails when the copy of what came has the time at which it was copied: the index is of another
+# archive then.
 test_an_archive_that_was_passed_on_is_mounted_by_its_index() {
 	local out
 
@@ -102,8 +105,8 @@ test_an_archive_that_was_passed_on_is_mounted_by_its_index() {
 	assert_contains "$out" "by the index beside the archive"
 }
 
-# sbcast runs as the user where the job's limits are not: who could trace it would have it do there what he likes.
-# Fails when the program itself is executed, which all may read.
+# sbcast runs as the user where the job's limits are not: who could trace it would have it do there
+# what he likes. Fails when the program itself is executed, which all may read.
 test_nobody_traces_what_is_outside_of_the_jobs_limits() {
 	local out looker
 
@@ -204,9 +207,8 @@ no_sbcast_on_n1() {
 	! on n1 pgrep -x stage-broadcast >/dev/null && ! on n1 pgrep -f '^sleep 1000$' >/dev/null
 }
 
-# First one dataset of a job that goes on, then the job. Of what stage-broadcast started, the first is
-# left where it does not end with the worker.
-# Fails when sbcast does not end with the worker.
+# First one dataset of a job that goes on, then the job. Of what stage-broadcast started, the first
+# is left where it does not end with the worker. Fails when sbcast does not end with the worker.
 test_cancelled_in_the_middle_leaves_nothing() {
 	local id
 

@@ -19,7 +19,8 @@ make_certificate() {
 	) &>/dev/null
 }
 
-# https://ctl:8443/data is the test data, /away leads elsewhere; what it was asked stands in access.log
+# https://ctl:8443/data is the test data, /away leads elsewhere; what it was asked stands in
+# access.log
 web_up() {
 	need_nginx
 	rm -rf "$pfs/web"
@@ -155,8 +156,8 @@ test_addresses_and_certificates_are_the_sites_to_name() {
 	assert_match "$(job_refused alice --stage-data="x=https://elsewhere.example/x" <<<true)" "no rule of the site"
 }
 
-# A server of S3 on the login node that checks signatures (tests/lib/s3); it has closed/many.tar and what
-# is below closed/flat/. alice has her keys in ~/.aws, as she would on a real site.
+# A server of S3 on the login node that checks signatures (tests/lib/s3); it has closed/many.tar and
+# what is below closed/flat/. alice has her keys in ~/.aws, as she would on a real site.
 s3_up() {
 	local modules=${STAGE_TEST_S3:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/stage-data/s3} file
 
@@ -197,8 +198,9 @@ s3_submit() {
 		tee -a "$work/jobs"
 }
 
-# s3_where NODE [WHOSE]: what the secret is found in while the job is there: of our processes, or of those of that name
-# (the job's own have it, as they would without us), of files and of command lines.
+# s3_where NODE [WHOSE]: what the secret is found in while the job is there: of our processes, or of
+# those of that name (the job's own have it, as they would without us), of files and of command
+# lines.
 s3_where() {
 	on "$1" bash -c 'cd /proc
 	for pid in $(pgrep -x "$0"); do
@@ -208,9 +210,10 @@ s3_where() {
 	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stage-manager|stagingd|stage-worker|stage-fetch|stage-helper}" || true
 }
 
-# The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there. Red when the keys
-# are not sent to each node, or are in an argument, an environment or a file of ours; when the log has them, when the
-# plugin doesn't put down that there are some, and when it is not said which of two were refused.
+# The server is stopped while it is looked for the secret, so that a stage-fetch which has it is
+# there. Red when the keys are not sent to each node, or are in an argument, an environment or a
+# file of ours; when the log has them, when the plugin doesn't put down that there are some, and
+# when it is not said which of two were refused.
 test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	local id out node
 
@@ -277,9 +280,10 @@ with socket.create_server(("0.0.0.0", 9009)) as s:
     while True:
         taken.append(s.accept())'
 
-# A stage-fetch that waits for a server has the keys in its memory, and is killed as by a crash: no core, nothing in what
-# goes to /dev/log or stands in a file. (That no core is left where others leave theirs is in data test-s3.)
-# Fails when stage-fetch may be dumped, or when it logs what it sends.
+# A stage-fetch that waits for a server has the keys in its memory, and is killed as by a crash: no
+# core, nothing in what goes to /dev/log or stands in a file. (That no core is left where others
+# leave theirs is in data test-s3.) Fails when stage-fetch may be dumped, or when it logs what it
+# sends.
 test_a_fetch_that_crashes_with_keys_leaves_none() {
 	local id pid secret=secret/+key
 
@@ -338,7 +342,8 @@ is_parted() {
 	[[ -z $(on n1 ss -Htn state established dst $parted) ]]
 }
 
-# part_in_the_middle OPTIONS: the server's address is nobody's any more, and what was on its way is lost
+# part_in_the_middle OPTIONS: the server's address is nobody's any more, and what was on its way is
+# lost
 part_in_the_middle() {
 	on ctl ip address add $parted/24 dev br0 2>/dev/null || true
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="f=http://$parted:8080/data/many.tar::$1" \
@@ -347,7 +352,8 @@ part_in_the_middle() {
 	on ctl ip address del $parted/24 dev br0
 }
 
-# Fails when a transfer to which nothing comes any more is not broken off, or begins anew instead of where it was.
+# Fails when a transfer to which nothing comes any more is not broken off, or begins anew instead of
+# where it was.
 test_the_network_is_parted_in_the_middle_of_a_fetch() {
 	local id t0
 
@@ -377,7 +383,8 @@ test_the_network_is_parted_in_the_middle_of_a_fetch() {
 	assert_nodes_fine
 }
 
-# example NAME SOURCE SED: docs/examples/NAME.sh with what the site has; its program compares with what is in SOURCE
+# example NAME SOURCE SED: docs/examples/NAME.sh with what the site has; its program compares with
+# what is in SOURCE
 example() {
 	local out
 

@@ -1,5 +1,6 @@
-# Sources that only some nodes see: here those below /srv/local, which each node has for itself. Movers
-# run on n3, jobs on n1, and nobody but n3 has the sources (the login node has where a test says so).
+# Sources that only some nodes see: here those below /srv/local, which each node has for itself.
+# Movers run on n3, jobs on n1, and nobody but n3 has the sources (the login node has where a test
+# says so).
 # shellcheck shell=bash
 
 readonly far=/srv/local/far # on n3
@@ -42,7 +43,8 @@ far_shows_on_login() {
 	cp -a "$base/node/n3/local/far" "$base/node/ctl/local/far"
 }
 
-# mover_submit [SBATCH OPTION...] <SCRIPT: by stagectl; prints the job's id, and $work/said has the rest
+# mover_submit [SBATCH OPTION...] <SCRIPT: by stagectl; prints the job's id, and $work/said has the
+# rest
 mover_submit() {
 	local id
 
@@ -66,8 +68,8 @@ mover_log() {
 	cat "$pfs/scratch/alice/stage-data/mover-$1.log"
 }
 
-# Red when the copy stays under the name of a partial one, when the check never finds one whole, or when more is
-# moved than a pattern names.
+# Red when the copy stays under the name of a partial one, when the check never finds one whole, or
+# when more is moved than a pattern names.
 test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	local sum id
 
@@ -120,8 +122,8 @@ test_what_has_changed_is_moved_anew() {
 	assert_match "$(mover_log "$sum")" "20.* MiB were there already"
 }
 
-# The job is in a hidden partition, of which squeue shows users nothing unless it is asked to.
-# Fails when the reason is told to jobs that run, and not to those that wait, and without `squeue -a`.
+# The job is in a hidden partition, of which squeue shows users nothing unless it is asked to. Fails
+# when the reason is told to jobs that run, and not to those that wait, and without `squeue -a`.
 test_a_mover_that_fails_ends_the_job_with_its_reason() {
 	local id mover
 
@@ -144,8 +146,9 @@ why_it_ended() {
 	on ctl scontrol show job "$1" | sed -n 's/^ *Comment=//p'
 }
 
-# The rate makes a piece of 16 MiB take four seconds: time to join it, and to interrupt it in between; a second
-# one meanwhile runs out of time. Red when the script of a mover is not woken by what Slurm sends to it alone.
+# The rate makes a piece of 16 MiB take four seconds: time to join it, and to interrupt it in
+# between; a second one meanwhile runs out of time. Red when the script of a mover is not woken by
+# what Slurm sends to it alone.
 test_movers_are_shared_and_an_interrupted_one_is_gone_on_with() {
 	local first second mover sum journal late slow
 
@@ -191,8 +194,8 @@ restarts() {
 	[[ $(job_field "$1" Restarts) == "$2" ]] && job_is "$1" RUNNING
 }
 
-# The scheduler begins a job that it has requeued when two minutes are over, unless it is told to. In the second
-# in which it was ended its node would not take it: the job's credential is revoked.
+# The scheduler begins a job that it has requeued when two minutes are over, unless it is told to.
+# In the second in which it was ended its node would not take it: the job's credential is revoked.
 begins_again() {
 	local mover=$1 n=$2
 
@@ -201,9 +204,10 @@ begins_again() {
 	wait_until 30 restarts "$mover" "$n"
 }
 
-# One mover, requeued by an administrator, by a node that goes down under it and by one that dies, each time
-# between two pieces of its file. Red when a mover begins its file anew, or the job does not wait for the last; when a
-# requeued one says that it was cancelled; when pieces are left out of what `list --movers` tells.
+# One mover, requeued by an administrator, by a node that goes down under it and by one that dies,
+# each time between two pieces of its file. Red when a mover begins its file anew, or the job does
+# not wait for the last; when a requeued one says that it was cancelled; when pieces are left out of
+# what `list --movers` tells.
 test_a_mover_that_is_requeued_goes_on_and_the_job_waits_for_it() {
 	local id mover sum journal
 
@@ -257,13 +261,14 @@ filter_begin() {
 	cp "$prefix/share/doc/stage-data/examples/cli_filter.lua" "$pfs/slurm/"
 }
 
-# filtered CMD...: in alice's directory of examples, with that slurm.conf; what it says goes to $work/said
+# filtered CMD...: in alice's directory of examples, with that slurm.conf; what it says goes to
+# $work/said
 filtered() {
 	as alice bash -c 'cd ~/mover-example && exec "$@"' - env SLURM_CONF=/srv/pfs/slurm/slurm.conf "$@" 2>"$work/said"
 }
 
-# Red when the value is not the filter's, or the job's dependency is not set. The script is read from
-# stdin, where nobody can look at it twice.
+# Red when the value is not the filter's, or the job's dependency is not set. The script is read
+# from stdin, where nobody can look at it twice.
 test_plain_sbatch_has_movers_sent_for_by_a_filter() {
 	local dir=$pfs/home/alice/mover-example id out
 

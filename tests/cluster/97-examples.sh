@@ -1,4 +1,5 @@
-# The job scripts of docs/examples, submitted as they stand, with a program that reads all that is staged.
+# The job scripts of docs/examples, submitted as they stand, with a program that reads all that is
+# staged.
 # shellcheck shell=bash
 
 readonly examples=$here/../../docs/examples
@@ -49,7 +50,8 @@ make_stand_ins() {
 	! type -P torchrun >/dev/null || take_real_torchrun "$bin/torchrun"
 }
 
-# Version 1.13 of Debian 12 can't leave output where it is under Python 3.11; it can show it with the rank in front.
+# Version 1.13 of Debian 12 can't leave output where it is under Python 3.11; it can show it with
+# the rank in front.
 take_real_torchrun() {
 	cat >"$1" <<-SH
 	#!/bin/bash
@@ -126,7 +128,8 @@ output_of() {
 	cat "$base/pfs/home/alice/examples/out.$1"
 }
 
-# read_by ID READERS NODES SOURCE: so many readers on so many nodes have read what is in SOURCE on the host
+# read_by ID READERS NODES SOURCE: so many readers on so many nodes have read what is in SOURCE on
+# the host
 read_by() {
 	local out
 

@@ -1,5 +1,6 @@
-# What docs/getting-started.md, docs/user.md and docs/admin.md tell people to type, typed: blocks are told apart by tests/cluster/guide-blocks.
-# Users, their files and programs are those of 97-examples.sh.
+# What docs/getting-started.md, docs/user.md and docs/admin.md tell people to type, typed: blocks
+# are told apart by tests/cluster/guide-blocks. Users, their files and programs are those of
+# 97-examples.sh.
 # shellcheck shell=bash
 
 readonly docs=$here/../../docs

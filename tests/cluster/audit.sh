@@ -1,11 +1,12 @@
-# Audit of the paths that root names: every stage-keeper of a node runs under strace, and tests/lib/audit
-# reads what it wrote. The runner does it for all its tests with STAGE_TEST_AUDIT=1.
+# Audit of the paths that root names: every stage-keeper of a node runs under strace, and
+# tests/lib/audit reads what it wrote. The runner does it for all its tests with STAGE_TEST_AUDIT=1.
 # shellcheck shell=bash
 
 readonly audit_calls=%file,setresuid,setreuid,setuid,clone,clone3,fork,vfork,bind,connect,fchdir,fchmod,fchown,\
 setns,unshare,fsopen,open_tree,move_mount,fspick,mount_setattr,inotify_add_watch,name_to_handle_at
 
-# move PATH...: the shell that runs it, in each hierarchy where it began in a group of a job's; "back" is that group
+# move PATH...: the shell that runs it, in each hierarchy where it began in a group of a job's;
+# "back" is that group
 readonly audit_move='move() {
 	while IFS=: read -r _ name began; do
 		for path; do
@@ -16,8 +17,9 @@ readonly audit_move='move() {
 	done <"/var/log/.audit/groups.$$"
 }'
 
-# audit_begin NODE: the tracer is no parent of the keeper's, which keeps its pid and its descriptors. Nor does it stand in
-# the groups of a job whose step starts the keeper: Slurm would kill it there, or not get rid of them.
+# audit_begin NODE: the tracer is no parent of the keeper's, which keeps its pid and its
+# descriptors. Nor does it stand in the groups of a job whose step starts the keeper: Slurm would
+# kill it there, or not get rid of them.
 audit_begin() {
 	local node=$1 keeper dir=$base/node/$1/log/.audit
 
@@ -53,8 +55,8 @@ audit_stop() {
 	rm -rf "$base/node/$1/log/.audit"
 }
 
-# audit_all: of every node that is audited. The runner tells the number, so that a test in which nothing was looked
-# at (its keepers are others) can be told from one in which all was well.
+# audit_all: of every node that is audited. The runner tells the number, so that a test in which
+# nothing was looked at (its keepers are others) can be told from one in which all was well.
 audit_all() {
 	local node out status=0 paths=0
 

@@ -37,8 +37,9 @@ at_end() {
 	at_end_commands=("$*" "${at_end_commands[@]}")
 }
 
-# system_log NODE FILE: reads /dev/log of a node into FILE there until the test ends. The reader is ended by its pid: a
-# pattern of pkill also matches the shell that runs pkill, and the socket would stay for the next test.
+# system_log NODE FILE: reads /dev/log of a node into FILE there until the test ends. The reader is
+# ended by its pid: a pattern of pkill also matches the shell that runs pkill, and the socket would
+# stay for the next test.
 system_log() {
 	at_end "on $1 sh -c 'kill \$(cat /run/system-log.pid); rm -f /dev/log /run/system-log.pid \$0' $2"
 	{ on "$1" python3 - "$2" <<<'
@@ -62,8 +63,8 @@ run_at_end() {
 	done
 }
 
-# Says where in the test it was called; on stderr, since it may happen inside $( ), whose status nobody looks at where it
-# stands among arguments: so the runner looks for $work/failed, too.
+# Says where in the test it was called; on stderr, since it may happen inside $( ), whose status
+# nobody looks at where it stands among arguments: so the runner looks for $work/failed, too.
 fail() {
 	local i
 
@@ -147,7 +148,8 @@ assert_one_sentence() {
 		fail "a program's insides show: $1"
 }
 
-# in_turn N: what repeats the same thing often does so where STAGE_TEST_TURN=I/M has the N-th of such tests, and always without
+# in_turn N: what repeats the same thing often does so where STAGE_TEST_TURN=I/M has the N-th of
+# such tests, and always without
 in_turn() {
 	local turn=${STAGE_TEST_TURN:-0/1}
 
@@ -175,8 +177,9 @@ wait_until() {
 
 # --- bounds ---------------------------------------------------------------------------------------
 #
-# When something was caused and when it came about is told by who does it, in milliseconds since 1970: our log, Slurm's,
-# the job, the pipe that a process held. What the test itself takes to get at a node and to look there is not in it.
+# When something was caused and when it came about is told by who does it, in milliseconds since
+# 1970: our log, Slurm's, the job, the pipe that a process held. What the test itself takes to get
+# at a node and to look there is not in it.
 
 # within_ms_of CAUSED-MS LIMIT-MS WHAT MS: fails the test when it took longer
 within_ms_of() {
@@ -217,8 +220,8 @@ kill_wait_over_ms() {
 	[[ -z $at ]] || date -d "$at" +%s%3N
 }
 
-# A pipe that a job's script holds, with all that it starts, from $hold_pipe on; pipe_end_ms says when the last of
-# them was gone, if pipe_make was called before the job began.
+# A pipe that a job's script holds, with all that it starts, from $hold_pipe on; pipe_end_ms says
+# when the last of them was gone, if pipe_make was called before the job began.
 readonly hold_pipe='exec 9>~/held.pipe'
 
 pipe_make() {
@@ -269,8 +272,8 @@ job_refused() {
 	echo "$out"
 }
 
-# For a job's script: it goes on when the test says let_go. A sleep would be over, on a busy machine, before
-# the test has done what it wants to do to a job that runs.
+# For a job's script: it goes on when the test says let_go. A sleep would be over, on a busy
+# machine, before the test has done what it wants to do to a job that runs.
 readonly until_let_go='until [[ -e ~/go.$SLURM_JOB_ID ]]; do sleep 0.1; done'
 
 # let_go ID [USER]

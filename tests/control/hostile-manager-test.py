@@ -3,10 +3,11 @@
 
 usage: hostile-manager-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [TEST...]
 
-The keeper is real, and root; in the manager's place is FAKE (keeper-fake.c), which leaves its socket to the keeper to this
-test. The namespaces and directories are keeper-test.py's. Each test is a row of docs/attacks.md: it tries
-privileged operations with hostile arguments and looks at what they could have changed. Each was seen failing where the check in
-daemon/keeper/ that it is about was left out.
+The keeper is real, and root; in the manager's place is FAKE (keeper-fake.c), which leaves its
+socket to the keeper to this test. The namespaces and directories are keeper-test.py's. Each test is
+a row of docs/attacks.md: it tries privileged operations with hostile arguments and looks at what
+they could have changed. Each was seen failing where the check in daemon/keeper/ that it is about
+was left out.
 """
 import contextlib
 import ctypes
@@ -178,7 +179,8 @@ def everything():
 
 
 def test_names_reach_nothing_of_another_job():
-    """Every privileged operation of a name, in every directory, with every name, and the other job's number."""
+    """Every privileged operation of a name, in every directory, with every name, and the other
+    job's number."""
     set_up()
     s = Manager()
     s.begin()
@@ -221,8 +223,9 @@ def open_node_file(s, file):
 
 
 def test_records_of_other_users_jobs_and_the_breaker_stay():
-    """What was moved aside of another user's may be looked at. The reaper believes its record. Whose it is root has to know when the
-    socket and the tmpfs are gone: by its mark, and not at all where there is none."""
+    """What was moved aside of another user's may be looked at. The reaper believes its record.
+    Whose it is root has to know when the socket and the tmpfs are gone: by its mark, and not at
+    all where there is none."""
     set_up()
     s = Manager()
     own = s.begin()
@@ -247,7 +250,8 @@ def test_records_of_other_users_jobs_and_the_breaker_stay():
 
 
 def test_a_directory_takes_no_files_place():
-    """It could not be removed with the job's end, and the job's memory would stay. Seen failing where any name is made."""
+    """It could not be removed with the job's end, and the job's memory would stay. Seen failing
+    where any name is made."""
     set_up()
     s = Manager()
     own = s.begin()
@@ -327,7 +331,8 @@ def test_no_file_grows_beyond_its_bound():
 
 
 def test_one_keeper_makes_a_number_of_directories():
-    """In /run, which is memory, and in tiers. Each gets another name, and is made again. Seen failing without the count."""
+    """In /run, which is memory, and in tiers. Each gets another name, and is made again. Seen
+    failing without the count."""
     set_up()
     for dir, name in (0, 'JOB'), (2, 'TIER'):
         s = Manager()
@@ -383,7 +388,8 @@ def test_mounts_of_another_job_stay():
 
 
 def test_what_others_have_mounted_in_a_tier_stays():
-    """A tier is all users'. A manager detaches what is in directories of jobs that it has open, and in what its user keeps."""
+    """A tier is all users'. A manager detaches what is in directories of jobs that it has open, and
+    in what its user keeps."""
     set_up()
     s = Manager()
     s.begin()
@@ -442,7 +448,8 @@ def test_one_mount_each_of_a_size_in_the_jobs_own_directory():
 
 
 def with_memory():
-    """A job with its tmpfs and a slot that nobody serves. The manager, the number of the job's directory, its data."""
+    """A job with its tmpfs and a slot that nobody serves. The manager, the number of the job's
+    directory, its data."""
     s = Manager()
     own = s.begin()
     assert s.privop_named('PRIVOP_MEMORY', own, 'MEMORY', 1 << 20, 100) == 0
@@ -482,8 +489,8 @@ def users(uid, path, is_dir=True):
 
 
 def test_places_are_the_users_own_in_the_jobs_own_tmpfs():
-    """PRIVOP_PLACE, and PRIVOP_DETACH_BELOW in the tmpfs, with what others own, with names that lead elsewhere, and on what
-    is no new place."""
+    """PRIVOP_PLACE, and PRIVOP_DETACH_BELOW in the tmpfs, with what others own, with names that
+    lead elsewhere, and on what is no new place."""
     set_up()
     s, own, data = with_memory()
     top = kt.SCRATCH + '/places'
@@ -531,7 +538,8 @@ def test_places_are_the_users_own_in_the_jobs_own_tmpfs():
     assert place_on(s, own, b'data/a\0', None) < 0
     assert mounted() == before, mounted()
 
-    # of another user's mount, on `data` or on the place, nothing is asked, and nothing goes on top of it
+    # of another user's mount, on `data` or on the place, nothing is asked, and nothing goes on top
+    # of it
     for path in data + '/a', data:
         kt.run('mount', '-t', 'tmpfs', 'tmpfs', path)
         assert place('a', fds[mine]) == -EXDEV, path
@@ -582,8 +590,9 @@ def test_a_place_of_a_slot_is_of_the_jobs_own():
 
 
 def test_a_place_that_is_exchanged_meanwhile():
-    """The user exchanges the entry with a link and with a directory that is ready, again and again, and removes it in a
-    namespace of his own. What is mounted on is always in his tmpfs, and it goes with it."""
+    """The user exchanges the entry with a link and with a directory that is ready, again and again,
+    and removes it in a namespace of his own. What is mounted on is always in his tmpfs, and it
+    goes with it."""
     s, own, data = with_memory()
     mine = users(kt.UID, kt.SCRATCH + '/exchanged')
     open(mine + '/kept', 'w').close()
@@ -609,7 +618,8 @@ def test_a_place_that_is_exchanged_meanwhile():
 
 
 def in_namespaces(what):
-    """A process of the system user with a mount namespace of its own, in which it has mounted; None: the machine has none."""
+    """A process of the system user with a mount namespace of its own, in which it has mounted;
+    None: the machine has none."""
     script = f'mount --bind {kt.SCRATCH}/ours {ROOTS}; {what}; echo ready; exec sleep 1000'
     p = subprocess.Popen(['setpriv', f'--reuid={kt.SYSTEM}', f'--regid={kt.SYSTEM}', '--clear-groups', 'unshare', '--user',
                           '--map-root-user', '--mount', 'sh', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -637,7 +647,8 @@ def hostile_paths(pid):
 
 
 def test_ways_that_others_could_change_lead_nowhere():
-    """A tier, groups and a namespace by text: links, magic links, bind mounts, directories of others, files that wait."""
+    """A tier, groups and a namespace by text: links, magic links, bind mounts, directories of
+    others, files that wait."""
     set_up()
     s = Manager()
     own = s.begin()
@@ -709,7 +720,8 @@ def open_tier(s, path, which):
 
 
 def test_a_tier_is_what_the_configuration_names():
-    """Or where root has made something before: any other directory of root's is none, whatever the manager calls it."""
+    """Or where root has made something before: any other directory of root's is none, whatever the
+    manager calls it."""
     set_up()
     empty, unused = kt.SCRATCH + '/roots-empty', kt.SCRATCH + '/roots-unused'
     for path in empty, unused:
@@ -784,7 +796,8 @@ def test_groups_of_other_jobs_are_not_reached():
 
 
 def test_a_clean_up_reaches_no_group_but_its_jobs():
-    """Slurm 26.05 names a job's group by its SLUID. The record says one, which a run's manager has written."""
+    """Slurm 26.05 names a job's group by its SLUID. The record says one, which a run's manager has
+    written."""
     if not os.path.exists(kt.MEMORY + '/memory.limit_in_bytes'):
         return
     run = Manager()
@@ -946,7 +959,8 @@ def test_who_cleans_up_after_the_job_gets_no_signal():
 
 
 def see(pid, proc):
-    """What the system user may do with a process of others by that directory: each an errno, 0 where it goes well."""
+    """What the system user may do with a process of others by that directory: each an errno, 0
+    where it goes well."""
     def open_it(name, flags=os.O_RDONLY):
         return kt.as_user(lambda: os.read(os.open(f'{pid}/{name}', flags, dir_fd=proc), 1) and None, kt.SYSTEM)
     return {name: open_it(name) for name in ('stat', 'status', 'cmdline', 'environ', 'mem', 'maps', 'fd/0', 'root/etc/shadow')} | \
@@ -959,7 +973,8 @@ WRITEBACK_CACHE = 1 << 16
 
 
 def fuse_that_never_answers(path, *never):
-    """A file system whose only file, `f`, can be opened, while what asks for one of these waits for ever. Its server's pid."""
+    """A file system whose only file, `f`, can be opened, while what asks for one of these waits for
+    ever. Its server's pid."""
     fuse = os.open('/dev/fuse', os.O_RDWR)
     os.makedirs(path, exist_ok=True)
     options = f'fd={fuse},rootmode=40755,user_id=0,group_id=0,allow_other'
@@ -1000,7 +1015,8 @@ def serve_fuse(fuse, never):
 
 
 class Lister:
-    """A user, another one if nothing is said, who lists a directory into memory that a file system of his own backs, whose server does not answer."""
+    """A user, another one if nothing is said, who lists a directory into memory that a file system
+    of his own backs, whose server does not answer."""
     n = 0
 
     def __init__(self, directory, uid=None):
@@ -1062,7 +1078,8 @@ def make_slot(s, own):
 
 
 def hold_slot(s, own, memory):
-    """A slot whose server has taken a request into that memory. Who takes its file system away last waits until the server's end."""
+    """A slot whose server has taken a request into that memory. Who takes its file system away last
+    waits until the server's end."""
     r, _, fds = s.ask('PRIVOP_SLOT', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 1))
     assert r == 0, r
     pid = os.fork()
@@ -1078,7 +1095,8 @@ def hold_slot(s, own, memory):
 
 
 def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
-    """Root has a descriptor of it. Seen failing where root closes that last: after the child has unmounted, or when the user has."""
+    """Root has a descriptor of it. Seen failing where root closes that last: after the child has
+    unmounted, or when the user has."""
     never = fuse_that_never_answers(kt.SCRATCH + '/back', READ)
     servers = [never]
     with open(kt.SCRATCH + '/back/f', 'r+b') as f:
@@ -1105,8 +1123,8 @@ def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
 
 
 def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
-    """Its user has unmounted the slot, so the killed keeper lets go of it last, and does not end. Seen failing where the lock's
-    descriptor is below those of slots."""
+    """Its user has unmounted the slot, so the killed keeper lets go of it last, and does not end.
+    Seen failing where the lock's descriptor is below those of slots."""
     never = fuse_that_never_answers(kt.SCRATCH + '/back', READ)
     servers = [never]
     with open(kt.SCRATCH + '/back/f', 'r+b') as f:
@@ -1140,8 +1158,9 @@ def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
 
 
 def test_users_who_list_directories_of_roots_hold_up_nobody():
-    """Into memory that a FUSE server backs: the kernel holds the directory's lock until that has answered. Nobody may list one, also
-    where an earlier version made it; where one could, root would wait. Seen failing with the modes of before."""
+    """Into memory that a FUSE server backs: the kernel holds the directory's lock until that has
+    answered. Nobody may list one, also where an earlier version made it; where one could, root
+    would wait. Seen failing with the modes of before."""
     first, second, third = Manager(), Manager(), Manager()
     own = first.begin()
     os.chmod(kt.RUNDIR, 0o755)
@@ -1191,8 +1210,8 @@ def names_in(entries):
 
 
 def test_the_manager_lists_no_directory_of_roots_itself():
-    """It could do that into memory that a FUSE server backs, and would hold up every keeper of the node. Seen failing with descriptors
-    to read by."""
+    """It could do that into memory that a FUSE server backs, and would hold up every keeper of the
+    node. Seen failing with descriptors to read by."""
     s = Manager()
     own = s.begin()
     for kind, args in ('PRIVOP_OPEN_BASE', {}), ('PRIVOP_OPEN_BASE', {'dir': 1}), \
@@ -1216,7 +1235,8 @@ def test_the_manager_lists_no_directory_of_roots_itself():
 
 
 def held_up(cases):
-    """Sends all of these at once: (manager, kind, arguments). Whose keeper is held up for ever, or how it answers."""
+    """Sends all of these at once: (manager, kind, arguments). Whose keeper is held up for ever, or
+    how it answers."""
     answers = {}
 
     def ask(name, s, kind, args):
@@ -1234,8 +1254,8 @@ def held_up(cases):
 
 
 def test_what_users_may_list_holds_up_root_for_five_seconds():
-    """A tier, their own directories in it, a job's cgroups, and where the site has its log and figures, into memory that a FUSE server
-    backs. Seen failing where root does it itself."""
+    """A tier, their own directories in it, a job's cgroups, and where the site has its log and
+    figures, into memory that a FUSE server backs. Seen failing where root does it itself."""
     sites = {'log': ('LOG', kt.SCRATCH + '/logs/x.log'), 'figures': ('TEXT', kt.SCRATCH + '/figures/x.prom')}
     for _, path in sites.values():
         os.makedirs(os.path.dirname(path))
@@ -1296,7 +1316,8 @@ def remove_groups(group):
 
 
 def test_descriptors_that_nobody_asked_for_hold_up_nobody():
-    """Beside each privileged operation: root does not close what it did not take. A FUSE server would be asked."""
+    """Beside each privileged operation: root does not close what it did not take. A FUSE server
+    would be asked."""
     path = kt.SCRATCH + '/flush'
     cases = [(Manager(), *case) for case in (('PRIVOP_LOOK', 1), ('PRIVOP_OPEN_BASE', 1), ('PRIVOP_SPAWN', 2), ('PRIVOP_SITE', 16), ('PRIVOP_N', 3))]
     server = fuse_that_never_answers(path, FLUSH, READ)
@@ -1330,8 +1351,8 @@ def get_children(s):
 
 
 def test_descriptors_for_a_child_hold_up_nobody_but_it():
-    """Root starts a child and goes on. The child takes them from a socket of its own when it begins, and has nothing of root's then.
-    Each of these would have to close them."""
+    """Root starts a child and goes on. The child takes them from a socket of its own when it
+    begins, and has nothing of root's then. Each of these would have to close them."""
     path = kt.SCRATCH + '/flush'
     helper = {'name': E['PRIVOP_PROGRAM_HELPER'], 'uid': kt.UID, 'gid': kt.GID}
     cases = [(n, go, {**helper, 'n': (flags, 0, 1), 'text': b'release\0'})
@@ -1393,8 +1414,9 @@ def test_a_descriptor_of_a_place_is_not_closed_by_root():
 
 
 def send_last_reference(path, sock, text):
-    """Beside that packet is what nobody else has open: a file with dirty pages, whose server answers no write. Who has the packet last
-    writes them and waits. The process that keeps them in its memory."""
+    """Beside that packet is what nobody else has open: a file with dirty pages, whose server
+    answers no write. Who has the packet last writes them and waits. The process that keeps them
+    in its memory."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -1417,8 +1439,8 @@ def send_last_reference(path, sock, text):
 
 
 def test_a_packet_with_the_last_reference_of_a_file_holds_up_nobody():
-    """However it comes, root neither takes it nor is the last that has its socket. Seen failing where root drops it by recv(), or closes
-    the socket, or takes an empty packet for the end."""
+    """However it comes, root neither takes it nor is the last that has its socket. Seen failing
+    where root drops it by recv(), or closes the socket, or takes an empty packet for the end."""
     request = PRIVOP.pack(E['PRIVOP_LOOK'], *[0] * 10, b'')
     args = {'name': E['PRIVOP_PROGRAM_HELPER'], 'uid': kt.UID, 'gid': kt.GID, 'n': (0, 0, 1), 'text': b'release\0'}
     cases = [(Manager(), text, before, how)
@@ -1475,7 +1497,8 @@ def write_from_memory_of_fuse(fd, path):
 
 
 def test_no_pipe_of_the_managers_is_read_by_root():
-    """Neither by the keeper, nor by the plugin, which waits for an answer. Seen failing with the log's pipe and the plugin's of before."""
+    """Neither by the keeper, nor by the plugin, which waits for an answer. Seen failing with the
+    log's pipe and the plugin's of before."""
     path = kt.SCRATCH + '/pipe'
     kt.write_conf(f'[daemon]\nLogFile={kt.LOG}')
     s = Manager()
@@ -1516,7 +1539,8 @@ def test_no_pipe_of_the_managers_is_read_by_root():
 
 
 def test_its_proc_shows_all_processes_and_no_more():
-    """Where the site hides them by hidepid=: names and command lines, as SECURITY.md says, and nothing of what they hold."""
+    """Where the site hides them by hidepid=: names and command lines, as SECURITY.md says, and
+    nothing of what they hold."""
     s = Manager()
     s.begin()
     victims = [subprocess.Popen(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', 'sleep', '1000'])
@@ -1546,7 +1570,8 @@ def test_its_proc_shows_all_processes_and_no_more():
 
 
 def test_log_and_figures_are_the_sites():
-    """The manager names no file. What is root's under another name is not opened; what the log takes has an end."""
+    """The manager names no file. What is root's under another name is not opened; what the log
+    takes has an end."""
     set_up()
     for log, figures in (f'{kt.SCRATCH}/sticky/x.log', f'{kt.SCRATCH}/sticky/x.prom'), (f'{ROOTS}/state', f'{ROOTS}/lock'), \
             (f'{kt.SCRATCH}/links/x.log', f'{kt.SCRATCH}/links/x.prom'):
@@ -1609,7 +1634,8 @@ class Registers(ctypes.Structure):
 
 
 class Taken:
-    """A process that waits in a system call, and makes others for us: as with code of an attacker's in it."""
+    """A process that waits in a system call, and makes others for us: as with code of an attacker's
+    in it."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -1698,8 +1724,8 @@ def test_the_real_manager_is_confined():
 
 
 def test_places_that_a_user_holds_up_have_a_number():
-    """He can keep the lock of what is mounted on, and a child of root's with it, as long as a server of his lives. The real manager
-    has only some of these made. Breaks without MAX_LATE."""
+    """He can keep the lock of what is mounted on, and a child of root's with it, as long as a
+    server of his lives. The real manager has only some of these made. Breaks without MAX_LATE."""
     install(kt.HELPER, 'stage-helper')
     j = kt.Job()
     assert j.numbers('tier 1')[0] == 0
@@ -1717,7 +1743,8 @@ def test_places_that_a_user_holds_up_have_a_number():
 
 
 def test_roots_mark_counts_and_not_the_record():
-    """Which a manager has written. Seen failing where a clean-up acts as the user whom the record names."""
+    """Which a manager has written. Seen failing where a clean-up acts as the user whom the record
+    names."""
     install(kt.HELPER, 'stage-helper')
     j = kt.Job()
     for at, uid in (j.dir + '/t/data', kt.UID), (f'{kt.RUNDIR}/{OTHER_JOB}/t', kt.OTHER):

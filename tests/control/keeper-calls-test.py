@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Calls into the kernel of the real stage-keeper, or of its manager, fail, each once: there is an answer, and the
-clean-up takes all away.
+"""Calls into the kernel of the real stage-keeper, or of its manager, fail, each once: there is an
+answer, and the clean-up takes all away.
 
 usage: keeper-calls-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS [WHOSE]
 
 FAILCALLS is failcalls.c, built to be preloaded: its head says what calls count as one. Of these the
-PART-th of PARTS shares fails. WHOSE: keeper (the default), or by their argv[0] stage-manager, or stage-helper: the
-tasks that the manager has done, each a process that ends with its answer. The namespaces and the jobs are keeper-test.py's. What a job has here: a step's
-groups to leave, a group of memory, a mount namespace, tiers of root's and of the user's, a place for what is
-kept, workers, an image, figures.
+PART-th of PARTS shares fails. WHOSE: keeper (the default), or by their argv[0] stage-manager, or
+stage-helper: the tasks that the manager has done, each a process that ends with its answer. The
+namespaces and the jobs are keeper-test.py's. What a job has here: a step's groups to leave, a group
+of memory, a mount namespace, tiers of root's and of the user's, a place for what is kept, workers,
+an image, figures.
 
 Breaks when a result is not looked at: what the next clean-up doesn't know of stays.
 """
@@ -104,7 +105,8 @@ def spell(call):
 
 @contextlib.contextmanager
 def groups(job):
-    """A job's groups as Slurm makes them, and a command in front of the keeper to be in its step's."""
+    """A job's groups as Slurm makes them, and a command in front of the keeper to be in its
+    step's."""
     top = f'{kt.MEMORY}/{kt.SLURM}/uid_{kt.UID}/job_{job}'
     if not HAS_MEMORY:
         yield []
@@ -206,7 +208,8 @@ def run_fails():
 
 
 def again_fails():
-    """The job was here before, and its keeper was killed: the prolog of its next run finds what that left."""
+    """The job was here before, and its keeper was killed: the prolog of its next run finds what
+    that left."""
     before = crashed()
     with failing() as under:
         job = kt.Job(job=before.id, restart=1, expect=None, under=under)
@@ -230,7 +233,8 @@ def crashed():
 
 
 def cleaner_fails(job, *argv):
-    """A clean-up that says all is well has left nothing; one that does not says why, and the next one does it."""
+    """A clean-up that says all is well has left nothing; one that does not says why, and the next
+    one does it."""
     with failing() as under:
         status = kt.run(*under, f'{kt.LIBEXEC}/stage-keeper', *argv, check=False, capture_output=True, text=True,
                         timeout=60)

@@ -3,9 +3,9 @@
 
 usage: keeper-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [I/N | TEST...]
 
-KEEPER and HELPER are the programs as built with these directories; FAKE stands in for stagingd and stage-worker
-(keeper-fake.c). Two runs may share the tests: I/N is every N-th of them, from the I-th. Exit 77: this machine can't
-run it.
+KEEPER and HELPER are the programs as built with these directories; FAKE stands in for stagingd and
+stage-worker (keeper-fake.c). Two runs may share the tests: I/N is every N-th of them, from the
+I-th. Exit 77: this machine can't run it.
 """
 import contextlib
 import ctypes
@@ -97,7 +97,8 @@ def write_passwd(system=True):
         f.writelines(lines)
         if system:
             f.write(f'{SYSTEM_USER}:x:{SYSTEM}:{SYSTEM}::/nonexistent:/usr/sbin/nologin\n')
-    # os.path.ismount() takes each file of an overlay for a mount: such a file has a device number of its own.
+    # os.path.ismount() takes each file of an overlay for a mount: such a file has a device number
+    # of its own.
     if not os.path.samefile(path, '/etc/passwd'):
         run('mount', '--bind', path, '/etc/passwd')
 
@@ -151,8 +152,9 @@ def wait_for(condition, seconds=10, what='condition'):
 
 
 def new_namespace():
-    """A process in a mount namespace that can be mounted in ours. The kernel refuses one that is older, and from 6.18 on
-    a number that each CPU takes from a stock of its own says which is older."""
+    """A process in a mount namespace that can be mounted in ours. The kernel refuses one that is
+    older, and from 6.18 on a number that each CPU takes from a stock of its own says which is
+    older."""
     file = SCRATCH + '/tried'
     open(file, 'w').close()
     for _ in range(1000):
@@ -339,7 +341,8 @@ def test_run_then_clean_leaves_nothing():
 
 
 def test_a_plugin_that_has_gone_is_told_in_vain():
-    """Who waits for the answer was killed, the job goes on. Seen failing where the manager does not ignore SIGPIPE."""
+    """Who waits for the answer was killed, the job goes on. Seen failing where the manager does not
+    ignore SIGPIPE."""
     gone = 'import os,sys; r,w=os.pipe(); os.dup2(w,1); os.close(r); os.close(w); os.execv(sys.argv[1], sys.argv[1:])'
     j = Job(under=[sys.executable, '-c', gone], expect=None)
     j.spawn(1)
@@ -385,14 +388,15 @@ def test_children_have_let_go_of_everything():
 
 
 def keyctl(*argv):
-    """-1 where there are no keyrings; KEYCTL_JOIN_SESSION_KEYRING is 1, KEYCTL_GET_KEYRING_ID 0, and -3 the session's."""
+    """-1 where there are no keyrings; KEYCTL_JOIN_SESSION_KEYRING is 1, KEYCTL_GET_KEYRING_ID 0,
+    and -3 the session's."""
     number = {'x86_64': 250, 'aarch64': 219, 'ppc64le': 271}[os.uname().machine]
     return libc.syscall(number, *argv)
 
 
 def test_what_slurmd_has_is_not_handed_on():
-    """Limits, personality, scheduling, niceness, keyring, ignored signals. Leave a line of set_limits() or run_child() out, or the
-    keeper's reset of signals, and this fails."""
+    """Limits, personality, scheduling, niceness, keyring, ignored signals. Leave a line of
+    set_limits() or run_child() out, or the keeper's reset of signals, and this fails."""
     odd = 'import os,resource as r,signal,sys\n' \
           'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n' \
           'for l, v in (r.RLIMIT_FSIZE, 1 << 30), (r.RLIMIT_CPU, 1000): r.setrlimit(l, (v, r.getrlimit(l)[1]))\n' \
@@ -496,7 +500,8 @@ def is_placed(j, name, source):
     return r == 0
 
 
-# Breaks without mount_attach() in privop_place(); the last lines where the tmpfs would keep its mounts.
+# Breaks without mount_attach() in privop_place(); the last lines where the tmpfs would keep its
+# mounts.
 def test_places_are_what_they_lead_to():
     j = Job()
     assert j.numbers('tier 1')[0] == 0
@@ -528,8 +533,8 @@ def test_places_are_what_they_lead_to():
 
 
 def test_places_have_a_number():
-    """A job has 64 datasets at once, and more are mounted only where the user has renamed what is mounted on (65-hostile-users).
-    Breaks without count_in_memory()."""
+    """A job has 64 datasets at once, and more are mounted only where the user has renamed what is
+    mounted on (65-hostile-users). Breaks without count_in_memory()."""
     j = Job()
     assert j.numbers('tier 1')[0] == 0
     source = f'{DISK}/stage-data-{j.id}/data'
@@ -541,8 +546,8 @@ def test_places_have_a_number():
 
 
 def test_what_is_kept_stays_when_its_place_goes():
-    """A keeper that is killed and cleaned up after: nothing is emptied through its mounts. Breaks where what is below the
-    tmpfs is emptied before it is detached."""
+    """A keeper that is killed and cleaned up after: nothing is emptied through its mounts. Breaks
+    where what is below the tmpfs is emptied before it is detached."""
     j = Job()
     kept = f'{SCRATCH}/kept'
     os.makedirs(kept, exist_ok=True)
@@ -598,7 +603,8 @@ def test_tier_directories():
     assert os.listdir(DISK) == [] and os.listdir(SCRATCH + '/sticky') == []
 
 
-# Breaks where all leftovers of a job's number are taken for the user's: one that he may not empty keeps the job's record.
+# Breaks where all leftovers of a job's number are taken for the user's: one that he may not empty
+# keeps the job's record.
 def test_another_users_leftover_of_the_same_job_stays():
     j = Job()
     assert j.numbers('tier 2')[0] == 0
@@ -728,8 +734,8 @@ def make_place():
 
 
 def mount_mute(path, options=''):
-    """A mount of the user's whose server has taken what it was asked and never answers: who asks can't be killed. The
-    pid of the server, which lives as long as a test lets it."""
+    """A mount of the user's whose server has taken what it was asked and never answers: who asks
+    can't be killed. The pid of the server, which lives as long as a test lets it."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -763,8 +769,8 @@ def end_servers(servers):
         os.waitpid(server, 0)
 
 
-# Breaks where mounts are not taken off before the directory is set aside, or before it is emptied: it can't be moved or
-# removed, and what looks into it hangs.
+# Breaks where mounts are not taken off before the directory is set aside, or before it is emptied:
+# it can't be moved or removed, and what looks into it hangs.
 def test_what_the_user_mounts_in_a_tier_holds_up_nothing():
     deep = ['x' * 250] * 20
     for on, above in ('', None), ('a/b', None), ('a/' + 'n' * 200, 'a'), ('file', None):
@@ -813,7 +819,8 @@ def mount_ramfs(path):
 
 
 def nest(top, depth, mount=mount_ramfs):
-    """Mounts in the order in which each covers the one before: the innermost comes first in the kernel's table."""
+    """Mounts in the order in which each covers the one before: the innermost comes first in the
+    kernel's table."""
     paths = [top + '/a' * n for n in range(1, depth + 1)]
     assert as_user(lambda: run('mkdir', '-p', paths[-1])) == 0
     return [mount(path) for path in reversed(paths)]
@@ -827,8 +834,8 @@ def mount_a_pile(path):
             mount_ramfs(below)
 
 
-# Breaks where the mounts are taken off in the order of the kernel's table, not again until none is left, or where root
-# looks for a name below one: whom that asks never answers.
+# Breaks where the mounts are taken off in the order of the kernel's table, not again until none is
+# left, or where root looks for a name below one: whom that asks never answers.
 def test_a_nest_of_mounts_goes_in_one_run():
     for depth, mount in (400, mount_ramfs), (12, mount_mute), (8, mount_mute_for_all), (3, mount_a_pile):
         j = Job()
@@ -845,7 +852,8 @@ def test_a_nest_of_mounts_goes_in_one_run():
 
 
 def hold_mounts(*paths):
-    """Mounts of the user's, see tests/lib/heldfs. What ends their servers, and with that who hangs."""
+    """Mounts of the user's, see tests/lib/heldfs. What ends their servers, and with that who
+    hangs."""
     back = f'{SCRATCH}/sticky/back'
     program = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../lib/heldfs')
     before = set(processes(sys.executable) + processes('/usr/bin/python3'))
@@ -906,7 +914,8 @@ def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
 
 
 def leave_in_tier():
-    """A job that is over and whose directory on the disk fails to go, because another user's is in it."""
+    """A job that is over and whose directory on the disk fails to go, because another user's is in
+    it."""
     j = Job()
     assert j.numbers('tier 1')[0] == 0
     top = tier_dir(j)
@@ -930,12 +939,14 @@ MARK = 24       # bytes of struct rundir_mark, root's, which come before those o
 
 
 def marks_of(job):
-    """The file in which the reaper keeps when that had its last turn, and when the log last told of it, in ms since the boot."""
+    """The file in which the reaper keeps when that had its last turn, and when the log last told of
+    it, in ms since the boot."""
     return glob.glob(f'{RUNDIR}/.trash/{job}.*/lock')[0]
 
 
 def test_a_leftover_that_stays_has_its_turn_last():
-    """Seen failing where the reaper takes them in the directory's order (without sort_by_turns())."""
+    """Seen failing where the reaper takes them in the directory's order (without
+    sort_by_turns())."""
     write_conf(f'[daemon]\nLogFile={LOG}\n')
     left = [leave_in_tier() for _ in range(4)]
     assert sorted(reap_and_read_log()) == left
@@ -1029,7 +1040,8 @@ def test_who_stops_what_cleans_up_holds_up_nothing():
     j.assert_gone()
 
 
-# Breaks where what a user writes makes lines of its own, or where who reads it as the user is waited for.
+# Breaks where what a user writes makes lines of its own, or where who reads it as the user is
+# waited for.
 def test_what_users_keep_does_not_lead_astray_who_lists_it():
     name = 'c' * 64
     keep_a_day()
@@ -1054,7 +1066,8 @@ def test_what_users_keep_does_not_lead_astray_who_lists_it():
         os.rmdir(f'{SCRATCH}/sticky/stage-keep-9{n}')
 
 
-# Breaks where doctor takes for root's what is in a directory of that name, or for leftovers what anybody may name so.
+# Breaks where doctor takes for root's what is in a directory of that name, or for leftovers what
+# anybody may name so.
 def test_what_users_name_does_not_lead_doctor_astray():
     run('mount', '-t', 'tmpfs', '-o', 'mode=1777', 'tmpfs', '/dev/shm')
 
@@ -1072,8 +1085,8 @@ def test_what_users_name_does_not_lead_doctor_astray():
     run('umount', '/dev/shm')
 
 
-# Breaks without the answer to EPERM in helper_tier_aside(): as long as the name is another's, the job's end
-# is not over.
+# Breaks without the answer to EPERM in helper_tier_aside(): as long as the name is another's, the
+# job's end is not over.
 def test_a_name_that_another_took_first_holds_up_nothing():
     j = Job()
     path = f'{SCRATCH}/sticky/stage-data-{j.id}'
@@ -1087,7 +1100,8 @@ def test_a_name_that_another_took_first_holds_up_nothing():
     os.rmdir(path)
 
 
-# Breaks where the mode of a tier is not looked at: whoever may write there may put the job's directory aside.
+# Breaks where the mode of a tier is not looked at: whoever may write there may put the job's
+# directory aside.
 def test_a_tier_that_others_may_change_is_refused():
     own = SCRATCH + '/sticky'
     for mode in 0o777, 0o775, 0o2770, 0o1777:
@@ -1178,7 +1192,8 @@ def test_stagingd_dies_and_mounts_go_on():
 
 
 def test_memory_that_another_job_frees_is_waited_for_where_it_is_needed():
-    """Seen failing where each job waits for each that has ended: the first event came after five seconds."""
+    """Seen failing where each job waits for each that has ended: the first event came after five
+    seconds."""
     aside = f'{RUNDIR}/.trash/9001.5'
     os.makedirs(aside + '/t', mode=0o700)
     # Where another test's cluster has groups of jobs, a job waits for its own for five seconds.
@@ -1221,8 +1236,9 @@ def test_killed_keeper_is_cleaned_up_after():
 
 
 def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
-    """At least ten times at random moments, with what it has begun of processes left behind: keeper and manager are killed together.
-    Seen failing where a clean-up that was begun is left to who began it (clean_job(), where st.ending)."""
+    """At least ten times at random moments, with what it has begun of processes left behind: keeper
+    and manager are killed together. Seen failing where a clean-up that was begun is left to who
+    began it (clean_job(), where st.ending)."""
     seed = int(os.environ.get('STAGE_TEST_SEED', random.randrange(1 << 32)))
     moment = random.Random(seed)
     hits, whole_ms = 0, 0
@@ -1258,8 +1274,8 @@ def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             clean.wait()
-        # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone. A child of
-        # the keeper's has it, too, until it has closed what it does not need.
+        # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone.
+        # A child of the keeper's has it, too, until it has closed what it does not need.
         wait_for(lambda: not processes('stage-manager') and not processes(f'{LIBEXEC}/stage-keeper'),
                  what='those who were killed to go')
         assert keeper('reap', '--conf', CONF).returncode == 0, (seed, i)
@@ -1326,8 +1342,9 @@ def test_a_keeper_ends_with_its_manager():
     assert not processes('stage-worker'), 'a writer has outlived the keeper'
 
 
-# A user who stops what makes his directories, and has many asked for. Breaks where all that is asked is done before the
-# keeper looks whether it is to end: it is killed then and counts as crashed, and three of them switch staging off for all.
+# A user who stops what makes his directories, and has many asked for. Breaks where all that is
+# asked is done before the keeper looks whether it is to end: it is killed then and counts as
+# crashed, and three of them switch staging off for all.
 def test_who_stops_the_helpers_switches_nothing_off():
     os.mkdir(SCRATCH + '/others')
     os.chown(SCRATCH + '/others', OTHER, OTHER)     # each try fails, and so there is another
@@ -1569,8 +1586,8 @@ def test_figures_in_a_directory_of_others_are_refused():
 
 
 def test_the_log_is_roots_and_not_where_others_could_exchange_it():
-    """Seen failing where the manager held the file open, which was nobody's: it could be cut and forged; and where a log
-    in a directory that is open to all was appended to."""
+    """Seen failing where the manager held the file open, which was nobody's: it could be cut and
+    forged; and where a log in a directory that is open to all was appended to."""
     inside, outside = SCRATCH + '/a.log', SCRATCH + '/sticky/b.log'
     for path in inside, outside:
         write_conf(f'[daemon]\nLogFile={path}\n')
@@ -1608,7 +1625,8 @@ def test_a_run_that_cleans_up_after_a_dead_keeper_keeps_its_log():
 
 
 def test_figures_that_can_not_be_written_are_told():
-    """Jobs end all the same, and what they counted comes with the next. Red when replace() overlooks what open() says."""
+    """Jobs end all the same, and what they counted comes with the next. Red when replace()
+    overlooks what open() says."""
     make_metrics()
     with open(CONF, 'a') as f:
         f.write(f'[daemon]\nLogFile={LOG}\n')
@@ -1641,7 +1659,8 @@ def test_figures_that_can_not_be_written_are_told():
 
 
 def test_a_user_without_an_account_is_staged_with_the_gid_alone():
-    """As in a container, or where a directory of users does not answer. Red when known is not looked at."""
+    """As in a container, or where a directory of users does not answer. Red when known is not
+    looked at."""
     write_conf(f'[daemon]\nLogFile={LOG}\n')
     j = Job(uid=3999999)
     wait_for(lambda: 'uid 3999999 has no account here: it is staged with gid' in open(LOG).read(), what='the warning')
@@ -1666,7 +1685,8 @@ def test_a_hung_server_is_aborted():
 
 
 def exiting_reader(path, server, group=None):
-    """It stops the server, and then exits with a file of the mount open: FLUSH is never answered."""
+    """It stops the server, and then exits with a file of the mount open: FLUSH is never
+    answered."""
     pid = os.fork()
     if pid == 0:
         join(group)
@@ -1702,7 +1722,8 @@ def test_a_process_that_exits_is_freed():
 
 # Seen failing where PRIVOP_OPEN_PROC gives the node's /proc: the first reader was not freed.
 def test_where_the_site_hides_processes_readers_are_freed():
-    """/proc is mounted with hidepid= from before the job on: a job is staged, watched, and cleaned up after its keeper's death."""
+    """/proc is mounted with hidepid= from before the job on: a job is staged, watched, and cleaned
+    up after its keeper's death."""
     if is_sanitized(KEEPER):    # LeakSanitizer looks for its own process there
         print('  (left out)')
         return
@@ -1731,7 +1752,8 @@ def test_where_the_site_hides_processes_readers_are_freed():
 
 # Red where the job's own group alone is looked at, and where others' threads count as the job's do.
 def test_another_job_of_the_users_that_hangs_in_a_mount():
-    """Its process is freed while the server is stopped. A server that only is slow, or hangs, is left to its own job."""
+    """Its process is freed while the server is stopped. A server that only is slow, or hangs, is
+    left to its own job."""
     top = '/sys/fs/cgroup/freezer'
     if not os.path.exists(top + '/tasks'):
         print('  (left out: no freezer)')
@@ -1761,7 +1783,8 @@ def test_another_job_of_the_users_that_hangs_in_a_mount():
 
 
 def test_others_do_not_break_a_mount():
-    """A hung process of another user, and a busy mount: nothing is aborted. Red without a look at the uid."""
+    """A hung process of another user, and a busy mount: nothing is aborted. Red without a look at
+    the uid."""
     write_conf('[daemon]\nAbortAfter=500ms\n')
     a, b = Job(), Job(uid=UID + 1)
     theirs = exiting_reader(f'{a.dir}/m/0/f', a.mount(0, 1))
@@ -1871,7 +1894,8 @@ def test_memory_is_charged_to_the_job():
 
 
 def test_who_is_left_in_the_group_of_memory_is_ended():
-    """A group with a process in it would stay, and charge nobody. Red when kill_group() does nothing."""
+    """A group with a process in it would stay, and charge nobody. Red when kill_group() does
+    nothing."""
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
         return
@@ -1897,7 +1921,8 @@ def test_who_is_left_in_the_group_of_memory_is_ended():
 
 
 def test_groups_that_slurm_makes_again():
-    """It does so between two steps. No worker could start between them, and none was in the new group."""
+    """It does so between two steps. No worker could start between them, and none was in the new
+    group."""
     top = '/sys/fs/cgroup/devices'
     if not os.path.exists(top + '/tasks') or not os.path.exists(MEMORY + '/tasks'):
         print('  (no cgroups v1 here: left out)')
@@ -1943,7 +1968,8 @@ def test_groups_that_slurm_makes_again():
 
 
 def test_groups_that_come_when_nobody_waits_for_them():
-    """What is started from then on is charged, and stagingd is told. It was neither where nothing is mounted."""
+    """What is started from then on is charged, and stagingd is told. It was neither where nothing
+    is mounted."""
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
         return
@@ -2008,7 +2034,8 @@ def test_a_file_of_version_2_that_is_mounted_elsewhere():
 
 
 def test_memory_is_waited_for_where_slurm_makes_groups():
-    """psslurm makes none, and each job waited for five seconds. Red where both wait as long, and where neither does."""
+    """psslurm makes none, and each job waited for five seconds. Red where both wait as long, and
+    where neither does."""
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
         return
@@ -2064,8 +2091,8 @@ def test_a_second_keeper_of_the_run_says_ready_and_goes():
 
 
 def test_a_clean_up_that_was_moved_aside_leaves_the_next_run_alone():
-    """Fails when names of the job's are acted on that are a later run's by now: its directory, what it
-    has in tiers, its group."""
+    """Fails when names of the job's are acted on that are a later run's by now: its directory, what
+    it has in tiers, its group."""
     j = Job()
     if os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         j.make_memory()
@@ -2124,9 +2151,10 @@ def waiting_at_fifo(name):
 
 
 def hold_the_helpers(fifo, path):
-    """The keeper that waits at the fifo goes on, and so does its manager, which waits at another one; the helpers that
-    it has begun beside it are stopped: their pids. Who comes later waits for nobody. At the same fifo the next would
-    not wait, on a busy machine, where the writer that lets the one before go is still there."""
+    """The keeper that waits at the fifo goes on, and so does its manager, which waits at another
+    one; the helpers that it has begun beside it are stopped: their pids. Who comes later waits
+    for nobody. At the same fifo the next would not wait, on a busy machine, where the writer
+    that lets the one before go is still there."""
     wait_for(lambda: waiting_at_fifo('stage-keeper'), what='stage-keeper to start')
     os.mkfifo(fifo + '.second')
     assert libc.mount(f'{fifo}.second'.encode(), path.encode(), None, 4096, None) == 0
@@ -2160,8 +2188,8 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
 
 
 def test_a_keeper_can_be_found_while_its_configuration_is_slow():
-    """The epilog of a job without a directory does nothing, and the keeper would stay for ever: fails
-    when the configuration is read first. What is slow is the start of stage-helper."""
+    """The epilog of a job without a directory does nothing, and the keeper would stay for ever:
+    fails when the configuration is read first. What is slow is the start of stage-helper."""
     found = []
 
     def look(fifo):
@@ -2180,7 +2208,8 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
 
 
 def test_a_late_answer_that_nobody_reads_is_no_end():
-    """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the manager, who answers."""
+    """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the
+    manager, who answers."""
     globals()['next_job'] += 1
     r, w = os.pipe()
     os.close(r)
@@ -2194,8 +2223,8 @@ def test_a_late_answer_that_nobody_reads_is_no_end():
 
 
 def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
-    """A step comes while the prolog's keeper reads it: fails when that one is ended, which also counts
-    as a crash."""
+    """A step comes while the prolog's keeper reads it: fails when that one is ended, which also
+    counts as a crash."""
     said = []
 
     def start(*args, job):
@@ -2221,8 +2250,8 @@ def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
 
 
 def test_a_keeper_that_waits_for_another_ends_with_its_step():
-    """It has no directory, and begins when the other one is gone: also when that was the end of the job. Fails
-    when it leaves the groups of its step before it has one."""
+    """It has no directory, and begins when the other one is gone: also when that was the end of the
+    job. Fails when it leaves the groups of its step before it has one."""
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
         return
@@ -2266,7 +2295,8 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
 
 
 def test_the_same_run_begins_again_where_its_keeper_is_dead():
-    """Seen failing where a record of this boot, or a process that has the number, is enough for one at work."""
+    """Seen failing where a record of this boot, or a process that has the number, is enough for one
+    at work."""
     with subprocess.Popen(['sleep', '1000']) as bystander:
         try:
             start = open(f'/proc/{bystander.pid}/stat').read().rsplit(')', 1)[1].split()[19]
@@ -2314,8 +2344,8 @@ def group_of_pids():
 
 
 def test_no_process_more_may_be_made():
-    """A worker is refused, and started as soon as there is room: stagingd asks once more. Fails when a number that was refused
-    counts as one that is there."""
+    """A worker is refused, and started as soon as there is room: stagingd asks once more. Fails
+    when a number that was refused counts as one that is there."""
     with group_of_pids() as (group, limit):
         if not group:
             print('  (no pids controller v1 here: left out)')
@@ -2334,8 +2364,8 @@ def test_no_process_more_may_be_made():
 
 
 def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
-    """Fails when it is started once: of five tries one, at least, sees the limit in time. The one that waits is the
-    helper that looks for the account, while the limit is set."""
+    """Fails when it is started once: of five tries one, at least, sees the limit in time. The one
+    that waits is the helper that looks for the account, while the limit is set."""
     with group_of_pids() as (group, limit):
         if not group or is_sanitized(KEEPER):   # LeakSanitizer makes a process when the helper ends
             print('  (left out)')
@@ -2371,9 +2401,10 @@ def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
 
 
 def test_a_number_that_comes_again_is_another_job():
-    """Numbers of jobs start again, and restart count and boot are the same: whose the job is tells. Seen failing where
-    find_another() compares no uid, and no gid: the second keeper says ready and goes, and its job has the other's directory;
-    and where what is killed in haste counts as a crash."""
+    """Numbers of jobs start again, and restart count and boot are the same: whose the job is tells.
+    Seen failing where find_another() compares no uid, and no gid: the second keeper says ready
+    and goes, and its job has the other's directory; and where what is killed in haste counts as
+    a crash."""
     for uid, gid in (OTHER, GID), (UID, OTHER):
         j = Job()
         server = j.mount(0, 1)
@@ -2543,8 +2574,9 @@ def reap_while(commands):
 
 
 def test_a_run_that_was_requeued_is_over_where_it_does_not_run():
-    """Seen failing where each job that squeue lists counted as running. A step's name of the node is its host's, which
-    may be another node's name by chance, so it is not asked for; that and the record of the name were not seen failing."""
+    """Seen failing where each job that squeue lists counted as running. A step's name of the node
+    is its host's, which may be another node's name by chance, so it is not asked for; that and
+    the record of the name were not seen failing."""
     elsewhere = 'case "$*" in *"-w n7"*) ;; *) echo "$job R" ;; esac'
     j = dead_job('--node', 'n7', '--step')
     reap_while(elsewhere)
@@ -2561,8 +2593,9 @@ def test_a_run_that_was_requeued_is_over_where_it_does_not_run():
 
 
 def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
-    """Seen failing where the sweep of the tiers never ended. A squeue that does not know the job proves nothing: it may be
-    of another Slurm than the one that the configuration would have named."""
+    """Seen failing where the sweep of the tiers never ended. A squeue that does not know the job
+    proves nothing: it may be of another Slurm than the one that the configuration would have
+    named."""
     cover('/usr/local/bin', 'usual')
     shutil.copy(SCRATCH + '/bin/squeue', '/usr/local/bin/squeue')
     j = dead_job()
@@ -2579,8 +2612,8 @@ def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
 
 
 def test_what_lies_in_trash_is_no_crash():
-    """Any job's manager can leave records of keepers that have died there. The reaper counts those that died where their
-    job's directory is. Seen failing where those in .trash count."""
+    """Any job's manager can leave records of keepers that have died there. The reaper counts those
+    that died where their job's directory is. Seen failing where those in .trash count."""
     write_conf()
     j = dead_job()
     for i in range(3):
@@ -2595,9 +2628,9 @@ def test_what_lies_in_trash_is_no_crash():
 
 
 def test_a_title_is_no_step_daemon():
-    """Root runs it under the title of one, as sudo does for a user. Seen failing where title and user ids are enough; with
-    the answer of root's turned round; without the word of a program that was replaced; and without the name that Debian
-    gives it."""
+    """Root runs it under the title of one, as sudo does for a user. Seen failing where title and
+    user ids are enough; with the answer of root's turned round; without the word of a program
+    that was replaced; and without the name that Debian gives it."""
     def run_as(program):
         return subprocess.Popen([f'slurmstepd: [{j.id}.0]', '1000'], executable=program)
 
@@ -2624,8 +2657,9 @@ def test_a_title_is_no_step_daemon():
 
 
 def test_stage_slurm_is_asked_first_and_squeue_where_it_can_not_tell():
-    """Seen failing where squeue is not asked after it, where a list that it had begun counts, where squeue is asked after its
-    "Invalid job id", and where it is asked although Program= names the place of the site's Slurm."""
+    """Seen failing where squeue is not asked after it, where a list that it had begun counts, where
+    squeue is asked after its "Invalid job id", and where it is asked although Program= names the
+    place of the site's Slurm."""
     cover('/usr/local/bin', 'beside')
     shutil.copy(SCRATCH + '/bin/squeue', '/usr/local/bin/squeue')
     with open(os.environ['FAKE_PROGRAM'], 'rb') as f:
@@ -2672,7 +2706,8 @@ def test_stage_slurm_is_asked_first_and_squeue_where_it_can_not_tell():
 
 
 def test_the_doctor_asks_no_file_system_that_is_mounted_in_a_tier():
-    """Its server never answers. Seen failing where access() of the mount, or of what is in it, is asked for."""
+    """Its server never answers. Seen failing where access() of the mount, or of what is in it, is
+    asked for."""
     for place in 'stage-data-9999/data', 'stage-data-9998':
         path = f'{DISK}/{place}'
         os.makedirs(path)
@@ -2740,8 +2775,8 @@ def steal_fuse(pid):
 
 
 def test_reap_has_power_enough():
-    """With what systemd leaves it, on the worst that a keeper can leave. Breaks where a capability or @mount is taken out
-    of the unit."""
+    """With what systemd leaves it, on the worst that a keeper can leave. Breaks where a capability
+    or @mount is taken out of the unit."""
     top = os.path.dirname(os.path.abspath(__file__)) + '/../..'
     as_unit = [f'{top}/tests/lib/as-unit', f'{top}/systemd/stage-data-reap.service.in']
     r = run(*as_unit, 'true', check=False)
@@ -2837,7 +2872,8 @@ def test_torn_state():
 
 
 def test_a_record_that_names_a_group_elsewhere():
-    """As earlier keepers wrote it. Fails when the clean-up removes what the record says is the job's group."""
+    """As earlier keepers wrote it. Fails when the clean-up removes what the record says is the
+    job's group."""
     j = Job()
     j.process.kill()
     j.process.wait()
@@ -2873,7 +2909,8 @@ def test_record_of_a_later_version():
 
 
 def test_a_record_with_the_number_of_another_job():
-    """Seen failing where that number was believed: the running job's directory in the tier was taken away."""
+    """Seen failing where that number was believed: the running job's directory in the tier was
+    taken away."""
     j, k = Job(), Job()
     assert j.numbers('tier 1')[0] == 0 and k.numbers('tier 1')[0] == 0
     k.process.kill()
@@ -2957,7 +2994,8 @@ def test_places_are_repeated_in_the_jobs_namespace():
     write_conf()
 
 
-# Breaks without mounts_has_namespace(): the job would find an empty directory where it had a link that leads to the data.
+# Breaks without mounts_has_namespace(): the job would find an empty directory where it had a link
+# that leads to the data.
 def test_without_jobnamespace_nothing_is_placed_in_a_job_with_a_namespace():
     j = Job('--step')
     assert j.numbers('tier 1')[0] == 0
@@ -2982,7 +3020,8 @@ def test_without_jobnamespace_nothing_is_placed_in_a_job_with_a_namespace():
     pin.wait()
 
 
-# The plugin makes the file, then the namespace, and then mounts it there. Breaks where a file that is none yet is the end of it.
+# The plugin makes the file, then the namespace, and then mounts it there. Breaks where a file that
+# is none yet is the end of it.
 def test_repeated_in_a_namespace_that_is_being_made():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
@@ -3070,8 +3109,8 @@ def test_what_lies_on_the_tmpfs_is_taken_off_first():
         j.assert_gone()
 
 
-# Breaks where the top of the tmpfs, or of the job's directory in a tier, is the user's: he could mount on it, or put
-# another in its place.
+# Breaks where the top of the tmpfs, or of the job's directory in a tier, is the user's: he could
+# mount on it, or put another in its place.
 def test_the_first_level_is_roots():
     j = Job()
     top, disk = f'{j.dir}/t', os.path.dirname(tier_dir(j))
@@ -3096,8 +3135,9 @@ def test_the_first_level_is_roots():
 
 
 def test_old_kernels():
-    """Without the calls that came after the kernels of RHEL 8 and 9, and where a filter as old refuses them, as that of the
-    reaper's unit. Have proc_kill() believe in pidfds, and 4.18 fails."""
+    """Without the calls that came after the kernels of RHEL 8 and 9, and where a filter as old
+    refuses them, as that of the reaper's unit. Have proc_kill() believe in pidfds, and 4.18
+    fails."""
     if not os.path.ismount('/sys/fs/fuse/connections'):
         run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
     for version in '4.18', '4.18-refused', '5.14':

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each line that the daemons log stands in the table of docs/admin.md, and each line of the table is logged.
+"""Each line that the daemons log stands in the table of docs/admin.md, and each line of the table
+is logged.
 
 Arguments: the source directory. With --print, what the sources have."""
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/stage_data.py with a real stagingd and a worker that obeys a script. Environment: STAGINGD."""
+"""examples/stage_data.py with a real stagingd and a worker that obeys a script. Environment:
+STAGINGD."""
 import os
 import subprocess
 import sys
@@ -46,7 +47,8 @@ class Module(unittest.TestCase):
         self.assertEqual(caught.exception.code, 4)
 
     def test_processes_of_a_dataloader_read_what_is_staged(self):
-        """PyTorch forks its readers, and each asks for the path by itself. Seen failing with a path of another dataset."""
+        """PyTorch forks its readers, and each asks for the path by itself. Seen failing with a path
+        of another dataset."""
         if not torch:
             if "torch" in os.environ.get("STAGE_TEST_MUST", "").split(","):
                 self.fail("python3-torch must be there (STAGE_TEST_MUST)")

@@ -10,8 +10,8 @@ CHECK_JSON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/ch
 
 
 def assert_fits(text, *args):
-    """Checks text with tests/lib/check-json ARGS. Without python3-jsonschema the test is skipped, or
-    fails where STAGE_TEST_MUST names jsonschema or all."""
+    """Checks text with tests/lib/check-json ARGS. Without python3-jsonschema the test is skipped,
+    or fails where STAGE_TEST_MUST names jsonschema or all."""
     r = subprocess.run([CHECK_JSON, *args], input=text, stderr=subprocess.PIPE, text=True, timeout=60)
     if r.returncode == 77 and not {"jsonschema", "all"} & set(os.environ.get("STAGE_TEST_MUST", "").split(",")):
         raise unittest.SkipTest("python3-jsonschema is missing")

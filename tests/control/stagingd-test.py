@@ -43,7 +43,8 @@ class Staging(unittest.TestCase):
                              ["probing", "preparing", "staging", "ready"])
 
     def test_progress_that_comes_after_ready_changes_nothing(self):
-        """A thread of the worker sends it, and may be late. Seen failing: status showed fewer bytes than the log."""
+        """A thread of the worker sends it, and may be late. Seen failing: status showed fewer bytes
+        than the log."""
         with Daemon("a=/fake/facts.progress10.ready.progress5") as d:
             self.assertEqual(d.wait()["code"], "0")
             wait_for(lambda: d.status("a").get("pid", "0") == "0", what="the end of the worker")
@@ -65,8 +66,8 @@ class Staging(unittest.TestCase):
             self.assertNotIn("series", d.status("a"))
 
     def test_history_has_the_last_read_and_the_memory(self):
-        """Seen failing with reads that are not noted down, without the servers' memory, and with the limit of sbatch's
-        --mem where the node's is tighter."""
+        """Seen failing with reads that are not noted down, without the servers' memory, and with
+        the limit of sbatch's --mem where the node's is tighter."""
         with Daemon("a=/fake/facts.reserve5000.ready,b=/fake/factsmount_source.read,c=/fake/facts.ready") as d:
             self.assertEqual(d.wait()["code"], "0")
             a = wait_for(lambda: [m for m in d.ask("status", history=1) if m.get("lastread")])
@@ -171,8 +172,8 @@ class Staging(unittest.TestCase):
             self.assertIn("Quota", d.wait(names="b")["text"])
 
     def test_what_is_reserved_beside_a_copy_gives_nothing_back(self):
-        """The index of an archive that is mounted from its copy on a disk. Seen failing where all that is reserved in another
-        tier gives the disk's room back."""
+        """The index of an archive that is mounted from its copy on a disk. Seen failing where all
+        that is reserved in another tier gives the disk's room back."""
         conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")
         with Daemon("a=/fake/facts.reserve4000_ssd.reserve100_beside.ready", conf=conf) as d:
             self.assertEqual(d.wait(names="a")["code"], "0")
@@ -191,8 +192,9 @@ class Staging(unittest.TestCase):
             self.assertIn("Quota", done["text"])
 
     def test_who_goes_to_another_tier_gives_the_first_back(self):
-        """Seen failing when all is kept that was granted: on the way from memory to a disk a dataset
-        was in its own way with MaxBytes and MaxFiles, and then in that of others in memory."""
+        """Seen failing when all is kept that was granted: on the way from memory to a disk a
+        dataset was in its own way with MaxBytes and MaxFiles, and then in that of others in
+        memory."""
         for limit in "MaxBytes=3000", "MaxFiles=1":
             conf = CONF.replace("MaxItems=30", "MaxItems=30\n" + limit)
             with self.subTest(limit), Daemon("a=/fake/facts.reserve2000.reserve2000_ssd.ready", conf=conf) as d:
@@ -206,8 +208,8 @@ class Staging(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0 and os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK),
                          "no memory cgroup to make groups in")
     def test_what_was_read_is_not_what_is_used(self):
-        """Without a keeper the group that it is started in tells. Seen failing where pages of files count
-        as used: with each run there was less for the next one."""
+        """Without a keeper the group that it is started in tells. Seen failing where pages of files
+        count as used: with each run there was less for the next one."""
         group = f"/sys/fs/cgroup/memory/stage-test-{os.getpid()}"
         os.mkdir(group)
         try:
@@ -418,7 +420,8 @@ class Failing(unittest.TestCase):
                 self.assertIn("--stage-data", d.ask(op, names="a")[-1]["text"], op)
 
     def test_it_listens_before_it_says_that_it_is_there(self):
-        """Who finds the variables of a job connects. Fails when the job is loaded, and its file of variables written, first."""
+        """Who finds the variables of a job connects. Fails when the job is loaded, and its file of
+        variables written, first."""
         reader, writer = os.pipe()
         with Daemon("", keeper=True, spec=reader) as d, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             for _ in range(1000):
@@ -499,7 +502,8 @@ class Releasing(unittest.TestCase):
                 wait_for(lambda: d.status(queued[0])["state"] == "probing", what="place taken")
 
     def test_images_are_mounted_a_few_at_once(self):
-        """What one is checked with is no memory of the job's. Red with all of them at once, or with none after these."""
+        """What one is checked with is no memory of the job's. Red with all of them at once, or with
+        none after these."""
         items = [f"i{i}=/fake/silent.sqsh" for i in range(10)]
         with Daemon(",".join(items)) as d:
             def begun():
@@ -646,8 +650,9 @@ class Clients(unittest.TestCase):
                     pass
 
     def test_a_hundred_thousand_requests_of_who_reads_no_answer(self):
-        """The writer waits where the socket is full, and is told all when it reads. Seen failing where a message that the
-        socket does not take is forgotten (keep()), and where a peer with one is looked at all the time (set_events())."""
+        """The writer waits where the socket is full, and is told all when it reads. Seen failing
+        where a message that the socket does not take is forgotten (keep()), and where a peer
+        with one is looked at all the time (set_events())."""
         n, sent, stop = 100000 if SLOWNESS == 1 else 20000, 0, threading.Event()
         with Daemon("a=/fake/silent") as d:
             wait_for(lambda: d.status("a")["state"] == "probing")
@@ -855,8 +860,8 @@ class Crowds(unittest.TestCase):
         print(f"1000 waiters: {took * 1000:.1f} ms")
         self.assertLess(took, 0.060 * SLOWNESS)
 
-    # How long one waits for an answer is told beside how long a bare echo takes in the same moments, which is what the
-    # machine makes of anybody's: the best round of five counts.
+    # How long one waits for an answer is told beside how long a bare echo takes in the same
+    # moments, which is what the machine makes of anybody's: the best round of five counts.
     @staticmethod
     @contextlib.contextmanager
     def echo():
@@ -877,7 +882,8 @@ class Crowds(unittest.TestCase):
     @staticmethod
     @contextlib.contextmanager
     def busy(d, n):
-        """n clients that ask for the next answer as soon as they have one, in a process of their own."""
+        """n clients that ask for the next answer as soon as they have one, in a process of their
+        own."""
         clients = [d.client() for _ in range(n)]
         told, tell = os.pipe()
         pid = os.fork()
@@ -915,7 +921,8 @@ class Crowds(unittest.TestCase):
         return time.monotonic() - begun
 
     def test_an_answer_beside_64_busy_clients(self):
-        """Seen failing where a peer is answered in the next round for all (on_later() in place of pump())."""
+        """Seen failing where a peer is answered in the next round for all (on_later() in place of
+        pump())."""
         with Daemon("a=/fake/facts.ready,b=/fake/silent") as d, self.echo() as echo, self.busy(d, 64):
             c, rounds = d.client(), []
 
@@ -1016,7 +1023,8 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.wait()["code"], "0")
 
     def test_memory_is_little_and_limited(self):
-        """16 MiB with as many clients and datasets as there may be. Seen failing without data_rlimit_set_to()."""
+        """16 MiB with as many clients and datasets as there may be. Seen failing without
+        data_rlimit_set_to()."""
         items = ",".join(f"d{i}=/fake/facts.sleep300.ready" for i in range(30))
         with Daemon(items, keeper=True, lease=False) as d:
             clients = [d.client() for _ in range(1000)]
@@ -1040,7 +1048,8 @@ class Keeping(unittest.TestCase):
         self.assertIn(b"root", p.stderr)
 
     def test_is_told_what_became_of_datasets(self):
-        """Each counts once; what was ready and is released stays ready. The rest is told at the end."""
+        """Each counts once; what was ready and is released stays ready. The rest is told at the
+        end."""
         ready, failed, cancelled, by_copy, space, bytes_copy = 2, 3, 4, 5, 10, 48  # common/protocol/counts.h
         with Daemon(f"a=/fake/{GOOD},b=/fake/facts.error7,c=/fake/silent", keeper=True) as d:
             self.assertEqual(d.wait(names="a")["code"], "0")
@@ -1128,7 +1137,8 @@ class Keeping(unittest.TestCase):
             self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
 
     def test_mount_behind_what_is_ready_that_does_not_answer(self):
-        """Found by fuzzing: an event that no state has, so the dataset stayed as it was, with half a mount."""
+        """Found by fuzzing: an event that no state has, so the dataset stayed as it was, with half
+        a mount."""
         with Daemon("a=/fake/facts.ready.mount.silent", keeper=True,
                     conf=CONF + "[mount]\nMountTimeout=300ms\n") as d:
             self.assertEqual(d.wait()["code"], "0")
@@ -1158,8 +1168,8 @@ class Keeping(unittest.TestCase):
             self.assertIn(Keeper.TIER, [m[0] for m in d.keeper.log])
 
     def test_each_gets_the_answer_about_its_own_directory(self):
-        """Seen failing when the first answer is given to all who wait for one about that tier: what is
-        for keep= is made for who asks for it alone, and may not be there yet."""
+        """Seen failing when the first answer is given to all who wait for one about that tier: what
+        is for keep= is made for who asks for it alone, and may not be there yet."""
         with Daemon("a=/fake/facts_ssd.tierssd.ready:ssd,b=/fake/facts_ssd.tierssd.ready:ssd:keep=1h",
                     keeper=True, memory=None) as d:
             d.keeper.deaf.add(Keeper.TIER)
@@ -1182,8 +1192,9 @@ class Keeping(unittest.TestCase):
             self.assertIn("could not be started", d.wait()["text"])
 
     def test_what_no_process_can_be_made_for_is_tried_once_more(self):
-        """Fails where on_spawned() does not set again, and (of the second) where it sets it without end. Seen failing where the
-        worker's end of the socket is not kept: the second worker has no task."""
+        """Fails where on_spawned() does not set again, and (of the second) where it sets it without
+        end. Seen failing where the worker's end of the socket is not kept: the second worker has
+        no task."""
         def spawns(d):
             return sum(1 for verb, *_ in d.keeper.log if verb == Keeper.SPAWN)
 
@@ -1204,7 +1215,8 @@ class Keeping(unittest.TestCase):
                 else:
                     self.assertRegex(done["text"], "a: the worker could not be started: twice no more processes .* pids.max")
 
-    # Breaks without the step for places in advance() of stage-run.c: what is mounted there would be emptied.
+    # Breaks without the step for places in advance() of stage-run.c: what is mounted there would be
+    # emptied.
     def test_a_place_goes_before_what_is_recorded(self):
         with Daemon("a=/fake/facts_ssd.place.ready,b=/fake/facts_ssd.place.error", keeper=True) as d:
             self.assertEqual(d.wait(names="a")["code"], "0")
@@ -1222,7 +1234,8 @@ class Keeping(unittest.TestCase):
             self.assertEqual(c.answer()[-1]["code"], "0")
             self.assertFalse(os.path.lexists(path_of(d, "a")))
 
-    # Breaks where an answer that it failed counts for nothing is there: root may do yet what it gave up to wait for.
+    # Breaks where an answer that it failed counts for nothing is there: root may do yet what it
+    # gave up to wait for.
     def test_a_place_that_failed_is_told_and_goes_nevertheless(self):
         with Daemon("a=/fake/facts_ssd.place.ready,b=/fake/facts_ssd.place.error", keeper=True) as d:
             d.keeper.fail[Keeper.PLACE] = errno.ETIMEDOUT
@@ -1298,7 +1311,8 @@ Credentials=anonymous
 
 
 class Keys(unittest.TestCase):
-    """What clients bring for s3:// (docs/protocol.md); the worker tells what lay beside its task."""
+    """What clients bring for s3:// (docs/protocol.md); the worker tells what lay beside its
+    task."""
     SECRET = "cAnArY/+0815"
     MINE = {"access": "AKIA1", "secret": SECRET, "token": "t/1="}
 
@@ -1340,7 +1354,8 @@ class Keys(unittest.TestCase):
             self.assert_wiped(d)
 
     def test_those_of_the_environment_go_first_where_somebody_is_held(self):
-        """Red when the worker is started before it has them, or waits for them with --stage-wait=no."""
+        """Red when the worker is started before it has them, or waits for them with
+        --stage-wait=no."""
         value = "a=s3://b/keys.facts.ready::keys=env"
         for wait, keeper in ("script", True), ("tasks", True), ("no", False):
             with self.daemon(value, wait, keeper=keeper) as d:
@@ -1433,7 +1448,8 @@ class Keys(unittest.TestCase):
                 self.assertIn("keys none", d.status(name)["warning"])
 
     def test_what_waits_can_end(self):
-        """Red when its timer, or who has none, still speaks to it afterwards: then stagingd logs a bug."""
+        """Red when its timer, or who has none, still speaks to it afterwards: then stagingd logs a
+        bug."""
         with self.daemon("a=s3://b/nokey.facts.ready::stall=500ms,b=s3://b/nokey.ready") as d:
             wait_for(lambda: d.status("a").get("waits") and d.status("b").get("waits"))
             self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
@@ -1589,10 +1605,11 @@ class Asked:
 
 
 class Over(unittest.TestCase):
-    """Slurmd is gone, and Slurm is asked whether the job is over: all at once, as it takes a minute.
+    """Slurmd is gone, and Slurm is asked whether the job is over: all at once, as it takes a
+    minute.
 
-    Fails where one answer is enough (N_OVER), where what is not known counts as over, and by each mistake
-    that is named beside an assertion."""
+    Fails where one answer is enough (N_OVER), where what is not known counts as over, and by each
+    mistake that is named beside an assertion."""
     OVER = {"unlisted": "echo 4712 R", "completing": "echo 4711 CG", "old": "echo 4711 CG"}
     LIVES = {
         "running": "echo 4711 R; echo 4712 CG",
@@ -1687,7 +1704,8 @@ class Over(unittest.TestCase):
         with open(f"{self.all['running'].top}/env") as f:
             self.assertLessEqual({line.split()[1].split("=")[0] for line in f if line.startswith("export")},
                                  {"PATH", "LANG", "PWD", "OLDPWD", "SHLVL"})
-        # What hung is ended with the question. The next question may begin before the last one's process is gone.
+        # What hung is ended with the question. The next question may begin before the last one's
+        # process is gone.
         wait_for(lambda: len(self.find_hung()) <= 1, 10, "the end of what hung")
         # There is one again: nobody asks any more, whatever would be said.
         back = FakeSlurmd(self.top)

@@ -96,7 +96,8 @@ class Client:
 
 
 class Keeper(threading.Thread):
-    """Verbs of common/protocol/keeper-verbs.h, with plain processes for workers and /dev/null for mounts."""
+    """Verbs of common/protocol/keeper-verbs.h, with plain processes for workers and /dev/null for
+    mounts."""
     MSG = struct.Struct("IIqq40s")
     SPAWN, KILL, MOUNT, UNMOUNT, TIER, END, COUNT, SERVES, PLACE, UNPLACE = range(1, 11)
     REPLY, EXITED, MEMORY, CANCEL = range(64, 68)

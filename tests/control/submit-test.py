@@ -104,7 +104,8 @@ class Submitting(unittest.TestCase):
         return r
 
     def filter(self, notes, *args):
-        """As the site's cli_filter calls it: (its status, what it prints, what it says, the notes)."""
+        """As the site's cli_filter calls it: (its status, what it prints, what it says, the
+        notes)."""
         fd = os.memfd_create("notes", 0)
         os.write(fd, notes)
         env = {k: v for k, v in os.environ.items()
@@ -499,8 +500,8 @@ class Moving(unittest.TestCase):
         self.assertRegex(said, r" (16|32)(\.0)? MiB were left by an interrupted mover")
 
     def test_what_a_killed_mover_has_finished_is_kept_if_it_is_read_only(self):
-        """Seen failing: nothing was kept when the files were opened for writing with their last mode. Root
-        opens them all the same, so without that capability."""
+        """Seen failing: nothing was kept when the files were opened for writing with their last
+        mode. Root opens them all the same, so without that capability."""
         drop = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
         for i in range(40):
             self.put(f"f{i}", os.urandom(100_000))
@@ -527,8 +528,9 @@ class Moving(unittest.TestCase):
 
     @unittest.skipIf(os.geteuid() != 0, "needs root to have a mount in the way")
     def test_a_mover_that_ended_on_its_last_steps_is_gone_on_with(self):
-        """The manifest is the new one by then. Seen failing, both: the earlier copy was called whole when it
-        had more than the source, and when the new one was in its place what was left of it stayed."""
+        """The manifest is the new one by then. Seen failing, both: the earlier copy was called
+        whole when it had more than the source, and when the new one was in its place what was
+        left of it stayed."""
         for where, whole in ("", False), ("/sub dir", True):
             self.put("gone", b"of the source")
             self.move()
@@ -659,7 +661,8 @@ class Calls(Moving):
     """By its name, with failcalls.c, which lets a call fail a run, each place once."""
 
     def test_no_call_that_fails_makes_a_copy_whole(self):
-        """Seen failing: a journal that could not be looked at was none, as where a file system on the network times out."""
+        """Seen failing: a journal that could not be looked at was none, as where a file system on
+        the network times out."""
         self.move()
         open(self.at(".stage-journal", self.dir), "w").close()
         self.assert_not_whole("a mover has not ended its work")

@@ -1,4 +1,5 @@
-"""Plays stagingd to a real stage-worker on a socketpair (docs/protocol.md, "stagingd to worker")."""
+"""Plays stagingd to a real stage-worker on a socketpair (docs/protocol.md, "stagingd to
+worker")."""
 import os
 import resource
 import select
@@ -95,7 +96,8 @@ class Worker:
         self.send_task()
 
     def used(self):
-        """(seconds of processors, waits) of a worker that has ended, and of what it started, while it was the only one."""
+        """(seconds of processors, waits) of a worker that has ended, and of what it started, while
+        it was the only one."""
         a, b = self.used_before, resource.getrusage(resource.RUSAGE_CHILDREN)
         return b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime, b.ru_nvcsw - a.ru_nvcsw
 
@@ -177,7 +179,8 @@ class Worker:
         return m
 
     def error_soon(self):
-        """The same within 2 s: of processors always, by the clock with as much more as the machine is behind."""
+        """The same within 2 s: of processors always, by the clock with as much more as the machine
+        is behind."""
         m = self.error()
         behind, (used, _) = os.getloadavg()[0] / os.cpu_count(), self.used()
         assert self.took < ERROR_S * (1 + behind), f"{self.took:.1f} s at a load of {behind:.1f}: {m['text']}"

@@ -1,5 +1,5 @@
-"""An S3 server that believes no signature it has not made itself: version 4, written from its description
-alone and not from our code. Objects, a listing in pages, and the errors that S3 has."""
+"""An S3 server that believes no signature it has not made itself: version 4, written from its
+description alone and not from our code. Objects, a listing in pages, and the errors that S3 has."""
 import datetime
 import hashlib
 import hmac
@@ -140,7 +140,8 @@ class S3Server(Server):
         self.RequestHandlerClass = S3Handler
 
     def sorted_keys(self, bucket, prefix):
-        """As S3 has them, by their bytes; as long as there are no more of them they are not sorted again."""
+        """As S3 has them, by their bytes; as long as there are no more of them they are not sorted
+        again."""
         asked = bucket, prefix, len(self.things), len(self.extra_keys)
         if not self.sorted or self.sorted[0] != asked:
             keys = [k[len(bucket) + 1:] for k in self.things if k.startswith(bucket + "/")] + self.extra_keys

@@ -1,7 +1,8 @@
 """Squashfs images by hand, nothing compressed, any field of them as it may not be.
 
-A tree is a dict of names: bytes are a file, a dict is a directory, and File, Dir, Link and Special have fields
-that take the place of what would be written: `fields` of the inode, `entry` of the name that leads to it.
+A tree is a dict of names: bytes are a file, a dict is a directory, and File, Dir, Link and Special
+have fields that take the place of what would be written: `fields` of the inode, `entry` of the name
+that leads to it.
 """
 import struct
 
@@ -34,7 +35,8 @@ class Node:
 
 
 class File(Node):
-    """blocks: (bytes, word or None) in place of data's; tail: data's last part goes into a fragment."""
+    """blocks: (bytes, word or None) in place of data's; tail: data's last part goes into a
+    fragment."""
 
     def __init__(self, data=b"", blocks=None, tail=False, long=False, **kw):
         super().__init__(**kw)

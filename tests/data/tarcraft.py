@@ -14,7 +14,8 @@ def pad(data):
 
 
 def number(value, width):
-    """A field: octal, or base 256 where that is too small or value is negative; bytes as they are."""
+    """A field: octal, or base 256 where that is too small or value is negative; bytes as they
+    are."""
     if isinstance(value, bytes):
         return value.ljust(width, b"\0")
     if 0 <= value < 8 ** (width - 1):
@@ -24,7 +25,8 @@ def number(value, width):
 
 def member(name, data=b"", kind=b"0", link=b"", size=None, mode=0o644, mtime=10 ** 9, uid=0, rest=b"",
            magic=b"ustar  \0", checksum=None):
-    """A header and its data. size: what the header says of it; rest: what stands behind magic, from uname on."""
+    """A header and its data. size: what the header says of it; rest: what stands behind magic, from
+    uname on."""
     size = len(data) if size is None else size
     head = (name[:100].ljust(100, b"\0") + number(mode, 8) + number(uid, 8) + number(uid, 8) + number(size, 12) +
             number(mtime, 12) + b" " * 8 + kind + link[:100].ljust(100, b"\0") + magic + rest).ljust(BLOCK, b"\0")

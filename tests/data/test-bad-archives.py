@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Archives that are hostile, damaged or odd: a table of what comes in and what comes of it.
 
-A case that fails says member and cause in one line, leaves nothing, and nothing outside of its place is
-touched; a case that is ready has the tree that it should have. docs/bad-inputs.md is the same table for people.
+A case that fails says member and cause in one line, leaves nothing, and nothing outside of its
+place is touched; a case that is ready has the tree that it should have. docs/bad-inputs.md is the
+same table for people.
 """
 import bz2
 import errno
@@ -39,7 +40,8 @@ class Fails:
 
 
 class Ready:
-    """tree: {name: content, "-> target" of a link, None for a directory}, compared whole; check: of the path."""
+    """tree: {name: content, "-> target" of a link, None for a directory}, compared whole; check: of
+    the path."""
 
     def __init__(self, tree=None, check=None, warns=None, **task):
         self.tree, self.check, self.warns, self.task = tree, check, warns, task
@@ -48,7 +50,8 @@ class Ready:
 # ---- what wants out of its directory ----
 
 def escapes():
-    """Red when member_path_clean(), the O_NOFOLLOW of tree-dirs.c or MEMBER_OTHER's refusal is taken out."""
+    """Red when member_path_clean(), the O_NOFOLLOW of tree-dirs.c or MEMBER_OTHER's refusal is
+    taken out."""
     yield "absolute name", tar(member(b"/tmp/evil", b"1")), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 names in the archive began with "/"')
     yield "name with .. inside", tar(member(b"a/../../evil", b"1")), Fails(r'member a/\.\./\.\./evil leads out by "\.\."')
     yield "name that begins with ..", tar(member(b"../../../evil", b"1")), Fails(r"\.\./\.\./\.\./evil leads out")
@@ -100,7 +103,8 @@ def escapes():
 # ---- what no dataset needs ----
 
 def kinds():
-    """Red when untar-levels.c passes over MEMBER_OTHER, or tree.c makes files with all of their mode."""
+    """Red when untar-levels.c passes over MEMBER_OTHER, or tree.c makes files with all of their
+    mode."""
     yield "character device", tar(GOOD, member(b"null", kind=b"3")), Fails("null is a device")
     yield "block device", tar(GOOD, member(b"disk", kind=b"4")), Fails("disk is a device")
     yield "FIFO", tar(GOOD, member(b"pipe", kind=b"6")), Fails("pipe is a device, FIFO or")
@@ -243,7 +247,8 @@ def sparse(extents, data, real, name=b"holes"):
 
 
 def many_holes(n, step=4096):
-    """pax's format 1.0: the map stands before the data, as text. n pieces of a byte, one each step."""
+    """pax's format 1.0: the map stands before the data, as text. n pieces of a byte, one each
+    step."""
     text = b"%d\n" % n + b"".join(b"%d\n1\n" % (i * step) for i in range(n))
     fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": n * step}
     return tar(pax(**fields), posix(b"GNUSparseFile/holes", pad(text) + bytes(n)))
@@ -252,8 +257,8 @@ def many_holes(n, step=4096):
 # ---- the end of it ----
 
 def ends():
-    """Red when untar-reader.c does not ask for its two blocks of zeros, or looks no further than them; when probe.c
-    calls what can't be unwrapped a file."""
+    """Red when untar-reader.c does not ask for its two blocks of zeros, or looks no further than
+    them; when probe.c calls what can't be unwrapped a file."""
     yield "cut in a member", WHOLE[:5 * ONE + 700], Fails("is cut off after 8.2 KiB .truncated tar archive, last member f5")
     yield "cut in a header", WHOLE[:5 * ONE + 100], Fails("is cut off after")
     yield "cut between members", WHOLE[:5 * ONE], Fails("is cut off after")
@@ -307,7 +312,8 @@ def zip_with_dictionary(size):
 
 
 def hungry():
-    """Red when data_rlimit_set() does nothing: those of 4 GiB are ready then. A sanitizer ends the program."""
+    """Red when data_rlimit_set() does nothing: those of 4 GiB are ready then. A sanitizer ends the
+    program."""
     yield "xz, dictionary of 1.5 GiB, the largest that xz makes", xz_with_dictionary(WHOLE, 37), Ready()
     yield ("zstd, window of 2 GiB", subprocess.run(["zstd", "-qc", "--long=31"], input=WHOLE, stdout=subprocess.PIPE).stdout,
            Fails("needs a window of more than 128 MiB; pack it again with --long=27"))
@@ -348,7 +354,8 @@ def make_zip64(*members):
 
 
 def backslashes(f):
-    """As Info-ZIP's unzip has it. Red when names are not zip-names.c's: libarchive made all of them directories."""
+    """As Info-ZIP's unzip has it. Red when names are not zip-names.c's: libarchive made all of them
+    directories."""
     members = [("first", b"0" * 100, f), ("a\\b", b"1", f), ("q\\", b"2", f), ("d/x\\y", b"3", f), ("a", b"4", f), ("e\\", b"", f)]
     kept = {"first": b"0" * 100, "a\\b": b"1", "q\\": b"2", "d": None, "d/x\\y": b"3", "a": b"4", "e\\": b""}
     yield "zip of Unix, backslashes", make_zip(*members), Ready(kept)
@@ -511,7 +518,8 @@ def test_numbers_that_can_not_be():
 
 
 def test_a_map_of_a_million_pieces():
-    """Seen failing when each piece had a block of its own: 690,000 waits and 4.6 s of processors, in place of 2,000 and 1.2."""
+    """Seen failing when each piece had a block of its own: 690,000 waits and 4.6 s of processors,
+    in place of 2,000 and 1.2."""
     n, step = 1000000, 64
     base = scratch()
     with open(f"{base}/a.tar", "wb") as f:
@@ -537,7 +545,8 @@ def test_what_asks_for_much_memory():
 
 @of_images
 def test_all_of_them_mounted():
-    """Red where the index takes what extraction refuses: a name below a link, an archive that is cut off."""
+    """Red where the index takes what extraction refuses: a name below a link, an archive that is
+    cut off."""
     if not os.path.exists("/dev/fuse"):
         return "no /dev/fuse"
     done = []

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Squashfs images that can't be: each field that leads somewhere leads where it may not.
 
-Tried by method=extract and method=mount: both refuse before anything is made, by the image's name and what is
-wrong with it. What mounts all the same and fails later is in squashfs-test.
+Tried by method=extract and method=mount: both refuse before anything is made, by the image's name
+and what is wrong with it. What mounts all the same and fails later is in squashfs-test.
 """
 import os
 import re
@@ -76,7 +76,8 @@ def swap_tables(image):
     return image[:64] + image[72:80] + image[64:72] + image[80:]
 
 
-# ---- what is said about one inode or name; red when sqfs-inode.c, -dir.c, -file.c do not look at it ----
+# ---- what is said about one inode or name; red when sqfs-inode.c, -dir.c, -file.c do not look at
+# it ----
 
 def names():
     damaged = "image is damaged: a directory's listing"
@@ -227,7 +228,8 @@ def test_inodes_that_can_not_be():
 
 
 def test_lzma_is_read_or_refused():
-    """Some builds of libsquashfuse know it (Debian 13's). What breaks it: a codec that is taken without its decompressor."""
+    """Some builds of libsquashfuse know it (Debian 13's). What breaks it: a codec that is taken
+    without its decompressor."""
     base = scratch()
     with open(f"{base}/i.sqsh", "wb") as f:
         f.write(build(TREE, compressor=2))

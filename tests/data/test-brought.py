@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What people bring to clusters: caches, shards, checkouts, trees of other programs, and names, links and modes that surprise. Each is made
-by a script and staged; a tool that people know gives the expected tree: cp -a, cp -rL, tar, bsdtar, unzip."""
+"""What people bring to clusters: caches, shards, checkouts, trees of other programs, and names,
+links and modes that surprise. Each is made by a script and staged; a tool that people know gives
+the expected tree: cp -a, cp -rL, tar, bsdtar, unzip."""
 import os
 import subprocess
 import sys
@@ -190,7 +191,8 @@ def sh(command, cwd, **env):
 
 
 def compare(got, want, since=None):
-    """since: a later time in want is that of the extraction, of a directory or link that the archive has no time of."""
+    """since: a later time in want is that of the extraction, of a directory or link that the
+    archive has no time of."""
     if os.path.isdir(want):
         a, b = describe(got), describe(want)
         for name in b.keys() - {"hard links"} if since else ():
@@ -210,7 +212,8 @@ def takes(path):
 
 
 def each(cases, stage):
-    """Runs stage(name, case, base), where base/src is an empty directory; all that differ are reported."""
+    """Runs stage(name, case, base), where base/src is an empty directory; all that differ are
+    reported."""
     failed = []
     for name, case in cases.items():
         base = scratch()

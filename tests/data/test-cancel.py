@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The end of a worker, whatever brings it: nothing is left, and nobody waits for a dead file system."""
+"""The end of a worker, whatever brings it: nothing is left, and nobody waits for a dead file
+system."""
 import os
 import sys
 import tarfile

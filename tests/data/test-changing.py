@@ -44,7 +44,8 @@ def in_memory():
 
 
 class Held(Worker):
-    """change() is called when the worker opens a file named *gate*, is in the middle of one named *mid*, or (fork) forks."""
+    """change() is called when the worker opens a file named *gate*, is in the middle of one named
+    *mid*, or (fork) forks."""
 
     def __init__(self, item, change, early=False, fork=False, **kw):
         self.gate = os.path.join(scratch(), "g")
@@ -81,8 +82,9 @@ BIG = 24 << 20
 
 
 def files():
-    """What happens to a file of a directory while it is copied, and what is said. Each is ready when the second look
-    at a file (copy_file_finish()) or the look after opening it (copy_carefully()) is taken out."""
+    """What happens to a file of a directory while it is copied, and what is said. Each is ready
+    when the second look at a file (copy_file_finish()) or the look after opening it
+    (copy_carefully()) is taken out."""
     yield "grows", "d/midfile", lambda p: append(p, b"more"), "d/midfile: changed while it was copied"
     yield "shrinks", "d/midfile", lambda p: os.truncate(p, 5000), "d/midfile: (became shorter|changed)"
     yield "is written to", "d/midfile", overwrite, "d/midfile: changed while it was copied"
@@ -100,8 +102,8 @@ def overwrite(path):
 
 
 def names():
-    """What happens to a directory's names; what is said, or the options with which it is ready. Ready without
-    copy_recheck()."""
+    """What happens to a directory's names; what is said, or the options with which it is ready.
+    Ready without copy_recheck()."""
     yield "comes and is not selected", lambda s: os.rename(f"{s}/../old", f"{s}/d/came"), "::include=a*+include=gate"
     yield "comes from elsewhere", lambda s: os.rename(f"{s}/../old", f"{s}/d/came"), "d/came came while the directory"
     yield "comes as a directory", lambda s: os.rename(f"{s}/../olddir", f"{s}/d/came"), "d/came came while the directory"
@@ -208,8 +210,8 @@ def test_an_image_that_changes_while_it_is_checked():
 
 @of_images
 def test_a_mounted_tar_that_changes_gives_errors():
-    """What was not read before is an error from then on, and never another archive's bytes. Wrong bytes without
-    check_unchanged() of archive-volume.c."""
+    """What was not read before is an error from then on, and never another archive's bytes. Wrong
+    bytes without check_unchanged() of archive-volume.c."""
     if not os.path.exists("/dev/fuse"):
         return "no /dev/fuse"
     size = 200000
@@ -254,7 +256,8 @@ def test_a_mounted_tar_that_changes_gives_errors():
 
 @of_images
 def test_a_mounted_tar_that_changes_on_its_way_gives_an_error():
-    """Its pages are in the pipe, and not yet with the reader. Other bytes without the look in sqfs_pipe_send()."""
+    """Its pages are in the pipe, and not yet with the reader. Other bytes without the look in
+    sqfs_pipe_send()."""
     if not os.path.exists("/dev/fuse"):
         return "no /dev/fuse"
     src, size = scratch(), 65536  # one request: the next one would be refused
@@ -341,7 +344,8 @@ def test_an_index_that_is_broken_off_leaves_no_file():
 
 @of_images
 def test_the_index_beside_a_tar_is_taken_when_it_fits():
-    """Red without load_head()'s look at the time, without compare_header(), and without open_may_be_taken()."""
+    """Red without load_head()'s look at the time, without compare_header(), and without
+    open_may_be_taken()."""
     if not os.path.exists("/dev/fuse"):
         return "no /dev/fuse"
     src = scratch()
@@ -515,7 +519,8 @@ def test_holes_are_copied_as_holes_whatever_their_size():
 
 
 def test_a_bind_mount_inside_is_not_crossed():
-    """Its device is the directory's own: without the look at the mount itself it would be copied."""
+    """Its device is the directory's own: without the look at the mount itself it would be
+    copied."""
     if os.geteuid() != 0:
         return "needs root to mount"
     src, other = scratch(), scratch()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Files, directories and sets, copied by a real worker: equal to what `cp -a` makes, less setuid."""
+"""Files, directories and sets, copied by a real worker: equal to what `cp -a` makes, less
+setuid."""
 import hashlib
 import os
 import socket
@@ -141,7 +142,8 @@ def test_include_and_exclude():
 
 
 def test_include_and_exclude_of_a_set():
-    """Fails where the list names what was left out, where all of a set may be left out, or its size counts."""
+    """Fails where the list names what was left out, where all of a set may be left out, or its size
+    counts."""
     src = scratch()
     for n in "ab":
         write(f"{src}/{n}.bin", b"x" * 100000)
@@ -161,7 +163,8 @@ def test_include_and_exclude_of_a_set():
 
 
 def test_what_a_set_misses_is_counted():
-    """Fails where any of the missing files is named, and where the list has a file twice and two are said to be alike."""
+    """Fails where any of the missing files is named, and where the list has a file twice and two
+    are said to be alike."""
     src = scratch()
     for i in range(3):
         write(f"{src}/s-{i:03}")
@@ -244,7 +247,8 @@ def test_links_in_a_tree_are_copied_as_links():
 
 
 def make_linked(top):
-    """As huggingface_hub, git-annex and hand-made trees are: what is read are links out of the tree."""
+    """As huggingface_hub, git-annex and hand-made trees are: what is read are links out of the
+    tree."""
     write(f"{top}/hub/blobs/1a", os.urandom(300), 0o640, 1.1e9)
     write(f"{top}/hub/blobs/2b", os.urandom(3 << 20), 0o444, 1.2e9)
     write(f"{top}/elsewhere/shards/s0", b"0")
@@ -518,7 +522,8 @@ def test_sets_patterns_braces_lists():
 
 
 def test_no_name_brings_a_line_into_the_list_of_paths():
-    """Who may write to a directory that others take by a pattern could name a file of theirs. Fails where any name is written."""
+    """Who may write to a directory that others take by a pattern could name a file of theirs. Fails
+    where any name is written."""
     src = scratch()
     for name in b"a.txt", b"b\nresults.txt", b"c\rresults.txt", b"d e.txt", b"\xe9.txt":
         write(os.path.join(os.fsencode(src), name), name)
@@ -698,7 +703,8 @@ def test_a_worker_gains_no_privileges_and_leaves_no_core():
         assert core[4:6] == ["0", "0"], core
         return dict(op="grant", ok=1, have=GIB)
 
-    # keeper=0: what may still have to mount by fusermount3 keeps that way open till the plan is made
+    # keeper=0: what may still have to mount by fusermount3 keeps that way open till the plan is
+    # made
     for options, fuse in (("::method=copy", 1), ("", 0), ("", 1)):
         with Worker(f"x={src}/f{options}", answers={"reserve": look}, fuse=fuse) as w:
             w.ready()
@@ -820,7 +826,8 @@ def test_the_rate_is_kept():
 
 
 def test_what_is_not_read_takes_no_time_of_the_rate():
-    """Another name of a file was paid for like the file, at one stroke: with its hour it had stalled."""
+    """Another name of a file was paid for like the file, at one stroke: with its hour it had
+    stalled."""
     src = scratch()
     write(f"{src}/d/a", b"1" * 1000)
     os.truncate(f"{src}/d/a", 1 << 30)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every failure is one sentence: what it is about (the path), the cause, and behind "; " the hint."""
+"""Every failure is one sentence: what it is about (the path), the cause, and behind "; " the
+hint."""
 import gzip
 import io
 import os
@@ -221,7 +222,8 @@ def test_a_user_who_may_start_nothing_is_told():
 
 
 def test_orders_of_another_user_are_refused():
-    """As of a manager that somebody has taken over, which starts a worker as the job's user with a socket of its own."""
+    """As of a manager that somebody has taken over, which starts a worker as the job's user with a
+    socket of its own."""
     if os.geteuid() != 0:
         return "must be root"
     src = scratch()

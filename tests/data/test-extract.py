@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Archives, opened by a real worker: equal to what `tar -x` makes, and never what an archive wants."""
+"""Archives, opened by a real worker: equal to what `tar -x` makes, and never what an archive
+wants."""
 import errno
 import gzip
 import hashlib
@@ -156,7 +157,8 @@ def test_several_frames_and_members_are_all_read():
 
 
 def test_what_is_behind_skippable_frames():
-    """All that began with one counted as zstd. An archive of lz4 was copied, or, with extract, damaged."""
+    """All that began with one counted as zstd. An archive of lz4 was copied, or, with extract,
+    damaged."""
     base = scratch()
     data = make_tar([("f", os.urandom(3000), F)])
     write(f"{base}/plain.tar", data)
@@ -265,7 +267,8 @@ def test_strip_subdir_include_exclude():
                                  "val/c.jpg"]
     assert staged("strip=2") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
     assert staged("subdir=top/train") == ["a.jpg", "b.png", "hard.jpg"]
-    # as "tar -C DIR -cf FILE ." names it, and tar -t prints it. It was compared with the names without "./"
+    # as "tar -C DIR -cf FILE ." names it, and tar -t prints it. It was compared with the names
+    # without "./"
     assert staged("subdir=./top//train/") == ["a.jpg", "b.png", "hard.jpg"]
     assert staged("subdir=top+strip=1") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
     assert staged("include=*.png") == ["top/train/b.png"]
@@ -463,7 +466,8 @@ def test_cut_streams_are_errors():
 
 
 def test_large_members_are_read_by_their_writers():
-    """Red when they read from another place than the member's, or when what is cut off counts as read."""
+    """Red when they read from another place than the member's, or when what is cut off counts as
+    read."""
     src, base = scratch(), scratch()
     for i, size in enumerate((48 << 20, 3, (40 << 20) + 7)):
         write(f"{src}/d{i}/f", os.urandom(size))
@@ -533,7 +537,8 @@ def test_what_is_lost_at_close_is_an_error():
 
 
 def test_a_quota_that_is_used_up_in_the_middle():
-    """Of archives, trees, a file and an image. Red when EDQUOT is no reason to say how full it is, or what was written stays."""
+    """Of archives, trees, a file and an image. Red when EDQUOT is no reason to say how full it is,
+    or what was written stays."""
     slow = os.environ.get("STAGE_TEST_SLOW", "")
     if not os.path.exists(slow):
         return "needs STAGE_TEST_SLOW"
@@ -717,7 +722,8 @@ def zeros_in_gzip(size):
 
 
 def test_a_bomb_writes_no_more_than_its_limit():
-    """A file system a MiB larger than the limit has room for all that is written. Red when charges come late."""
+    """A file system a MiB larger than the limit has room for all that is written. Red when charges
+    come late."""
     if os.geteuid() != 0:
         return "needs root for a small tmpfs"
     base, tier = scratch(), scratch()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Servers that lie at random: ready is never given to anything but what one state of the object was, whole.
+"""Servers that lie at random: ready is never given to anything but what one state of the object
+was, whole.
 
-Each answer may be cut, have other lengths or parts than it says, broken chunks, another ETag, or be of another state of the
-object; with verify=sha256: it may also be changed and say nothing of it. STAGE_TEST_ROUNDS and STAGE_TEST_SEED.
+Each answer may be cut, have other lengths or parts than it says, broken chunks, another ETag, or be
+of another state of the object; with verify=sha256: it may also be changed and say nothing of it.
+STAGE_TEST_ROUNDS and STAGE_TEST_SEED.
 """
 import concurrent.futures
 import email.utils
@@ -36,7 +38,8 @@ def make_tgz(rng):
 
 
 class States:
-    """What there is: files of some sizes, an archive, and of each another state of the same size, and one of another."""
+    """What there is: files of some sizes, an archive, and of each another state of the same size,
+    and one of another."""
 
     def __init__(self, rng):
         self.files = [[rng.randbytes(n), rng.randbytes(n), rng.randbytes(n + 1000)] for n in (1, 60_000, 5 << 20, 6_000_000)]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Inputs that are damaged at random: ready is never given to another tree than was packed.
 
-With verify=sha256: whatever was changed; without it what is cut, and what is changed in a format that has
-checksums of its content (a plain tar, an image or .lzma has none of them). STAGE_TEST_ROUNDS, STAGE_TEST_SEED and STAGE_TEST_TURN.
+With verify=sha256: whatever was changed; without it what is cut, and what is changed in a format
+that has checksums of its content (a plain tar, an image or .lzma has none of them).
+STAGE_TEST_ROUNDS, STAGE_TEST_SEED and STAGE_TEST_TURN.
 """
 import gzip
 import hashlib

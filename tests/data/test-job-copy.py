@@ -40,7 +40,8 @@ class Job:
         return [os.path.join(d, name) for d, dirs, files in os.walk(self.shared) if name in dirs + files]
 
     def begin(self, worker):
-        """Answers the worker in a thread, which ends with its ready or error; returns when it makes the copy."""
+        """Answers the worker in a thread, which ends with its ready or error; returns when it makes
+        the copy."""
         def answer():
             try:
                 worker.run_until("ready", "error")
@@ -140,8 +141,8 @@ def test_the_second_attempt_of_a_node_goes_on():
             same_trees(f"{job.src}/d", os.path.realpath(again.path + "/top"), times=False)
 
 
-# Fails without the maker's sign of life, when a sign of life does not count, and when a maker that wakes up
-# replaces what another node has made.
+# Fails without the maker's sign of life, when a sign of life does not count, and when a maker that
+# wakes up replaces what another node has made.
 def test_another_node_makes_it_when_the_maker_stands_still():
     with Job() as job, job.worker("n1", "x=SRC/t.tar:scratch", maxrate=300000) as first:
         job.begin(first)
@@ -175,7 +176,8 @@ def test_a_directory_that_has_changed_is_copied_again():
                 assert f.read() == "changed"
 
 
-# Where everybody may make directories another user has made the job's. Fails when only what is below is looked at.
+# Where everybody may make directories another user has made the job's. Fails when only what is
+# below is looked at.
 def test_a_directory_of_the_job_that_another_user_has_made_is_refused():
     if os.geteuid() != 0:
         return "must be root"

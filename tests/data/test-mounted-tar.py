@@ -86,7 +86,8 @@ def slow_archives(src):
 
 
 def test_progress_of_an_index_is_shown():
-    """Red where reads are counted as files, and no bytes; red for an index that is loaded without progress."""
+    """Red where reads are counted as files, and no bytes; red for an index that is loaded without
+    progress."""
     if no_fuse():
         return no_fuse()
     src = scratch()
@@ -170,8 +171,8 @@ def test_memory_for_an_index_is_reserved_before_it_is_made():
 
 
 def test_memory_for_an_index_is_reserved_once():
-    """At most 64 bytes for each member beside its name, and an eighth, as a tar does not tell how many it has. Red where
-    the second attempt, by the headers, reserves again."""
+    """At most 64 bytes for each member beside its name, and an eighth, as a tar does not tell how
+    many it has. Red where the second attempt, by the headers, reserves again."""
     if no_fuse():
         return no_fuse()
     src, n = scratch(), 20000
@@ -278,8 +279,8 @@ def test_tars_in_a_tar_that_can_not_be_shown():
 
 
 def test_many_tars_in_a_tar_that_is_slow():
-    """Each is read ahead as the outermost would be. An index is used if it has the inner tars, and by jobs without
-    nested, too."""
+    """Each is read ahead as the outermost would be. An index is used if it has the inner tars, and
+    by jobs without nested, too."""
     if no_fuse():
         return no_fuse()
     src = scratch()
@@ -399,7 +400,8 @@ def test_maps_of_sparse_files_are_checked():
 
 
 def test_a_directory_with_a_map_of_holes_is_refused():
-    """GNU's type S with a slash at the end: stage-index looked for the number of a sparse directory beyond its table."""
+    """GNU's type S with a slash at the end: stage-index looked for the number of a sparse directory
+    beyond its table."""
     if no_fuse():
         return no_fuse()
     src = scratch()

@@ -131,7 +131,8 @@ def all_zips(base):
 
 
 def test_all_zips_of_the_suites_are_as_extracted():
-    """Red where a member's data is looked for behind its entry's name instead of its header's, or times are not kept."""
+    """Red where a member's data is looked for behind its entry's name instead of its header's, or
+    times are not kept."""
     if no_fuse():
         return no_fuse()
     base, mounted = scratch(), 0
@@ -154,7 +155,8 @@ def test_all_zips_of_the_suites_are_as_extracted():
 
 
 def test_hostile_and_damaged_zips_are_refused_or_fail_their_readers():
-    """Those that extraction refuses. Red where zip_scan() takes a device, or a small stored member has no checksum."""
+    """Those that extraction refuses. Red where zip_scan() takes a device, or a small stored member
+    has no checksum."""
     if no_fuse():
         return no_fuse()
     base, refused, failed = scratch(), 0, 0
@@ -268,7 +270,8 @@ def damage():
 
 
 def test_damage_in_a_member_is_an_error():
-    """No byte that is read is wrong before the member's end, where its checksum tells. Red without check_end()."""
+    """No byte that is read is wrong before the member's end, where its checksum tells. Red without
+    check_end()."""
     if no_fuse():
         return no_fuse()
     base, data = scratch(), text(1 << 20)
@@ -304,8 +307,8 @@ def read_in_pieces(path, size, places):
 
 
 def test_who_reads_all_of_a_damaged_stored_member_gets_an_error():
-    """In whatever order. Red where stored members are spliced before their checksum was compared, or sums of pieces are
-    joined in the wrong order."""
+    """In whatever order. Red where stored members are spliced before their checksum was compared,
+    or sums of pieces are joined in the wrong order."""
     if no_fuse():
         return no_fuse()
     base, data, size = scratch(), os.urandom((3 << 20) + 4711), 96 << 10

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Objects and trees of S3. The server checks each signature by a reading of its own; keys come from
-~/.aws/credentials of a user whose home is the test's: the tests run in a mount namespace of their own."""
+~/.aws/credentials of a user whose home is the test's: the tests run in a mount namespace of
+their own."""
 import gzip
 import hashlib
 import os
@@ -82,8 +83,8 @@ def test_a_key_that_ends_in_a_slash_and_has_content_is_named():
 
 
 def test_keys_are_names_and_not_paths():
-    """Seen failing: libcurl asked for a/b in the place of a/./b, which without a signature came as that, and with
-    one was refused as signed by others."""
+    """Seen failing: libcurl asked for a/b in the place of a/./b, which without a signature came as
+    that, and with one was refused as signed by others."""
     keys = ("a/./b", "./a/b", "a/b/.", "a//b", "/a/b", "a/.../b", "a/..b", "a/%2e/b")
     for anonymous in (False, True):
         credentials()
@@ -333,7 +334,8 @@ def test_keys_of_1024_bytes():
 
 
 def test_a_listing_of_many_keys():
-    """Of 10^5, or STAGE_TEST_KEYS: all of them, in order, and the worker holds less than a KiB of each."""
+    """Of 10^5, or STAGE_TEST_KEYS: all of them, in order, and the worker holds less than a KiB of
+    each."""
     credentials()
     n = int(os.environ.get("STAGE_TEST_KEYS", "100000"))
     with S3Server(extra_keys=[f"pre/part-{i // 1000:05}/of-a-long-name-{i:08}.jpg" for i in range(n)]) as s:
@@ -427,8 +429,8 @@ def test_profiles():
 
 
 def test_keys_of_the_environment_come_by_a_descriptor():
-    """Red when those of the file go first, when none there is another failure than it was, or when the
-    worker reads what it hands on."""
+    """Red when those of the file go first, when none there is another failure than it was, or when
+    the worker reads what it hands on."""
     keys = dict(access=ACCESS, secret=SECRET_KEY, token="tok/en+1==")
     with S3Server(token="tok/en+1==") as s:
         item = s.put("x", BIG)
@@ -471,9 +473,10 @@ def take_cores(where):
 
 
 def test_a_fetch_that_crashes_with_keys_leaves_no_core():
-    """By three lines of defence: the kernel asks for no limit where cores go to a program, and may have no Landlock, by
-    which it can't write a core either. Red when stage-fetch may be dumped (its files in /proc are root's otherwise), and
-    when worker and stage-fetch leave the limit as it comes."""
+    """By three lines of defence: the kernel asks for no limit where cores go to a program, and may
+    have no Landlock, by which it can't write a core either. Red when stage-fetch may be dumped
+    (its files in /proc are root's otherwise), and when worker and stage-fetch leave the limit as
+    it comes."""
     keys = dict(access=ACCESS, secret=SECRET_KEY, token="tok/en+1==")
     root = os.geteuid() == 0
     unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real workers and stage-fetch against a server that misbehaves: what is ready is whole, and what is not
-says why. The server notes what it was asked."""
+"""Real workers and stage-fetch against a server that misbehaves: what is ready is whole, and what
+is not says why. The server notes what it was asked."""
 import base64
 import errno
 import glob
@@ -80,7 +80,8 @@ def fails(url, server, pattern, hint="", code=None, **more):
 # ---- what works ----
 
 def test_an_archive_is_one_by_what_the_web_calls_it():
-    """A zip is unpacked if Content-Disposition, the address, or where it redirects to has such a name."""
+    """A zip is unpacked if Content-Disposition, the address, or where it redirects to has such a
+    name."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as z:
         z.writestr("in", b"a zip")
@@ -136,7 +137,8 @@ def test_small_empty_and_odd_files():
             with fetch(url, s) as w:
                 w.ready()
                 assert content(w) == BIG[:size], size
-        # a server that refuses a part of nothing, and does not say why, is asked for all of it; seen failing
+        # a server that refuses a part of nothing, and does not say why, is asked for all of it;
+        # seen failing
         with fetch(s.add("/empty", b"", says_size=False), s) as w:
             w.ready()
             assert content(w) == b""
@@ -209,8 +211,8 @@ def test_a_tier_without_nameless_files_takes_a_zip():
 
 
 def test_what_unpacks_a_stored_copy_is_progress():
-    """Seen failing: when all of a zip or an image had come status was at its end, and a member that took
-    longer to unpack than stall= was taken for a source that gives nothing."""
+    """Seen failing: when all of a zip or an image had come status was at its end, and a member that
+    took longer to unpack than stall= was taken for a source that gives nothing."""
     base = scratch()
     os.mkdir(f"{base}/d")
     with open(f"{base}/d/a", "wb") as f:
@@ -233,7 +235,8 @@ def test_what_unpacks_a_stored_copy_is_progress():
                 w.ready()
                 assert os.path.getsize(f"{w.path}/b") == 200 << 20
                 seen = [int(m["bytes"]) / len(data) for m in w.get("progress")]
-                # all that had come, and then more; seldom less than half of the time is for the unpacking
+                # all that had come, and then more; seldom less than half of the time is for the
+                # unpacking
                 assert seen == sorted(seen) and seen[-1] <= 1, (name, seen)
                 assert any(0.3 < p <= 0.5 for p in seen) and any(0.5 < p for p in seen), (name, seen)
     remove(base)
@@ -272,7 +275,8 @@ def test_the_sum_of_a_zip_is_taken_once():
 
 @of_images
 def test_the_rate_is_about_what_comes():
-    """An image that was stored first was read from there at the rate, too: for its sum, and to be extracted."""
+    """An image that was stored first was read from there at the rate, too: for its sum, and to be
+    extracted."""
     if not shutil.which("mksquashfs"):
         return "needs mksquashfs"
     base = scratch()
@@ -353,7 +357,8 @@ def test_what_changes_while_it_is_fetched_fails():
                     dict(changes_at=4, changed=other, break_after=skip + [99_999], if_range=False),
                     dict(changes_at=3, changed=TGZ[:-5], break_after=[1 << 30, 9999], ranges=False)):
             fails(s.add("/t.tgz", TGZ, **how), s, "changed while it was fetched", "nobody writes")
-        # all of it is less than what came: seen failing (half a file was ready) when its end was believed
+        # all of it is less than what came: seen failing (half a file was ready) when its end was
+        # believed
         fails(s.add("/x.bin", DATA, framing="chunked", ranges=False, break_after=[1 << 30, 2_000_000],
                     changes_at=3, changed=DATA[:1_500_000], changed_etag='"1"'), s,
               "changed while it was fetched")
@@ -424,7 +429,8 @@ def test_chunks_mark_an_end():
                     assert content(w) == DATA
                 else:
                     check_tar(w.path)
-        # what came of them before may have been no data either: seen failing when it was gone on with from there
+        # what came of them before may have been no data either: seen failing when it was gone on
+        # with from there
         url = s.add("/x.bin", DATA, framing="chunked-odd", ranges=False)
         fails(url, s, "chunks can't be read", "tell who runs")
         url = s.add("/x.bin", DATA, framing="chunked-cut", ranges=False, etag=None, modified=0)
@@ -442,7 +448,8 @@ def test_lengths_that_are_wrong():
 
 
 def test_what_follows_the_announced_length_is_not_read():
-    """HTTP has it that what is announced is the object: libcurl passes over the rest and tells nobody. A sum does."""
+    """HTTP has it that what is announced is the object: libcurl passes over the rest and tells
+    nobody. A sum does."""
     with Server() as s:
         url = s.add("/x", DATA, framing="short", ranges=False)
         with fetch(url, s) as w:
@@ -475,7 +482,8 @@ def test_unasked_encoding_is_refused():
         with fetch(s.add("/t.tgz", TGZ, headers={"Content-Encoding": "x-gzip"}), s) as w:
             w.ready()
             check_tar(w.path)
-        # how it came to the server: seen failing when that word was taken for an encoding of the object
+        # how it came to the server: seen failing when that word was taken for an encoding of the
+        # object
         for word in ("aws-chunked", "aws-chunked,", "identity, AWS-chunked"):
             with fetch(s.add("/x.csv", b"1,2\n", headers={"Content-Encoding": word}), s) as w:
                 w.ready()
@@ -498,7 +506,8 @@ ENDS = ("\r\n", "\r", "\n", "%0d%0a", "%0D", "%0a")
 
 
 def test_no_line_of_anybody_elses_gets_into_a_request():
-    """Red when an ETag or an address goes on as it came: a server that takes a CR alone for a line's end gets a header."""
+    """Red when an ETag or an address goes on as it came: a server that takes a CR alone for a
+    line's end gets a header."""
     with Server() as s:
         for end in ENDS:
             path = f"/d/x{end}X-Evil: y"
@@ -648,8 +657,8 @@ def test_where_clouds_keep_their_keys_is_never_asked():
 
 
 def test_a_name_that_is_another_address_the_second_time():
-    """A name that is allowed when it is looked up first, and 127.0.0.1 when it is looked up for the redirect.
-    Red when open_socket() takes what it gets: the other server is asked."""
+    """A name that is allowed when it is looked up first, and 127.0.0.1 when it is looked up for the
+    redirect. Red when open_socket() takes what it gets: the other server is asked."""
     import harness
     if is_sanitized(WORKER):
         print("# left out: sanitizers have getaddrinfo() to themselves")
@@ -674,7 +683,8 @@ def test_a_name_that_is_another_address_the_second_time():
 
 
 def test_a_kept_connection_is_asked_about_by_each_rule():
-    """Seen failing: what one rule had connected to served the address of another that does not list it."""
+    """Seen failing: what one rule had connected to served the address of another that does not list
+    it."""
     with Server() as s:
         s.add("/open/x", DATA)
         s.add("/other/x", DATA)
@@ -789,7 +799,8 @@ def test_the_sites_proxy_is_used():
 
 
 def test_a_proxy_that_dies_in_the_middle():
-    """Comes back: what is there is kept. Stays away: given up, with its port. Red without the tries of http_get()."""
+    """Comes back: what is there is kept. Stays away: given up, with its port. Red without the tries
+    of http_get()."""
     address = "http://data.example/big.bin"
 
     def serve(port=0, **how):

@@ -1,6 +1,8 @@
-"""A web server that does what servers should not: breaks off, stalls, lies, redirects, changes its mind.
+"""A web server that does what servers should not: breaks off, stalls, lies, redirects, changes its
+mind.
 
-Each path is a Thing; its fields say how it behaves, lists are used up one request after the other."""
+Each path is a Thing; its fields say how it behaves, lists are used up one request after the
+other."""
 import email.utils
 import os
 import re
@@ -210,7 +212,8 @@ class Server(ThreadingHTTPServer):
 
 
 def in_place_of_fetch(where, worker, library, **env):
-    """stage-worker beside a stage-fetch with slow.c's functions, whose environment is empty otherwise."""
+    """stage-worker beside a stage-fetch with slow.c's functions, whose environment is empty
+    otherwise."""
     words = " ".join(f"{k}={v}" for k, v in dict(env, LD_PRELOAD=library).items())
     os.chmod(where, 0o755)
     shutil.copy(worker, f"{where}/stage-worker")

@@ -1,5 +1,6 @@
 """
-Small mistakes in C sources, for tools/mutate: where one can be made, and what the source is with it.
+Small mistakes in C sources, for tools/mutate: where one can be made, and what the source is with
+it.
 
 By tokens, without a grammar: what does not compile any more is for tools/mutate to find out.
 """

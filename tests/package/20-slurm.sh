@@ -1,5 +1,5 @@
-# Under Slurm: a cluster of three nodes whose /usr is the clean root's. dpkg runs on n1, where the jobs
-# are. Each test begins where the one before has left it. Sourced by tests/package/run.
+# Under Slurm: a cluster of three nodes whose /usr is the clean root's. dpkg runs on n1, where the
+# jobs are. Each test begins where the one before has left it. Sourced by tests/package/run.
 # shellcheck shell=bash
 
 readonly cluster_base=/var/tmp/stage-package-cluster
@@ -54,9 +54,9 @@ says() {
 	grep -qx "$2" "$pfs/home/alice/slurm-$1.out" 2>/dev/null
 }
 
-# begin_job: prints its id. It reads a copy in memory and a mounted image all the time, until it is told
-# to end, and fails with the first read that does. When it is told to ask for more it has a step look,
-# and its daemon stage another dataset.
+# begin_job: prints its id. It reads a copy in memory and a mounted image all the time, until it is
+# told to end, and fails with the first read that does. When it is told to ask for more it has a
+# step look, and its daemon stage another dataset.
 begin_job() {
 	as sbatch --parsable --no-requeue -w n1 --stage-data=tree=/srv/pfs/data/tree \
 		--stage-data=image=/srv/pfs/data/image.sqsh <<-'SCRIPT'
@@ -220,7 +220,8 @@ job_with_a_dead_keeper() {
 	wait_until 20 nodes_are_idle
 }
 
-# Whatever ends it, the job is cleaned up after by another version: here a keeper that died. Both ways.
+# Whatever ends it, the job is cleaned up after by another version: here a keeper that died. Both
+# ways.
 test_other_version_cleans_up_after_a_dead_keeper() {
 	job_with_a_dead_keeper new
 	job_with_a_dead_keeper old
@@ -248,7 +249,8 @@ test_removal_leaves_nothing() {
 	echo '# the site was here' >>"$line"
 	dpkg_n1 --remove "${debs[@]}"
 	assert_not on_n1 test -e /run/stage-data
-	# With the plugin its line goes out of Slurm's sight, or every srun would tell of it; as the site had it
+	# With the plugin its line goes out of Slurm's sight, or every srun would tell of it; as the
+	# site had it
 	assert_not test -e "$line"
 	is_undisturbed
 	restart_slurmd

@@ -1,4 +1,5 @@
-# The RPM on the same nodes: dependencies apart, for all else is Debian's. Sourced by tests/package/run.
+# The RPM on the same nodes: dependencies apart, for all else is Debian's. Sourced by
+# tests/package/run.
 # shellcheck shell=bash
 
 # rpm on n1, which Debian has for looking, not for installing
@@ -55,7 +56,8 @@ test_rpm_is_used() {
 	end_job "$id"
 }
 
-# rpm_moves_to old|new OPTION...: under a job of the one version, which gets more, one of the other begins
+# rpm_moves_to old|new OPTION...: under a job of the one version, which gets more, one of the other
+# begins
 rpm_moves_to() {
 	local before after
 
@@ -76,7 +78,8 @@ rpm_moves_to() {
 	wait_until 20 nodes_are_idle
 }
 
-# %preun and %postun of the version that goes run after those of the one that comes: they may take nothing away.
+# %preun and %postun of the version that goes run after those of the one that comes: they may take
+# nothing away.
 test_rpm_upgrade_and_downgrade_while_a_job_runs() {
 	local out
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The plugin under psslurm, with the real keeper, daemon and workers, as root, in namespaces of its own.
+"""The plugin under psslurm, with the real keeper, daemon and workers, as root, in namespaces of its
+own.
 
 usage: psslurm-test.py PSID PLUGIN BUILT RUNDIR LIBEXECDIR BINDIR [TEST...]
 
-PSID plays psslurm (psid.c); BUILT has the programs, whose directories these are. Exit 77: this machine can't run it.
-KERNEL=4.18 and OLD_KERNEL, tests/lib/old-kernel.c: all of it is run as on that kernel.
+PSID plays psslurm (psid.c); BUILT has the programs, whose directories these are. Exit 77: this
+machine can't run it. KERNEL=4.18 and OLD_KERNEL, tests/lib/old-kernel.c: all of it is run as on
+that kernel.
 """
 import contextlib
 import os
@@ -111,7 +113,8 @@ class Psid:
         return int(self.process.stdout.readline())
 
     def prolog(self, rundir):
-        """The hook waits for half a second at most, and a busy machine may take longer to start it."""
+        """The hook waits for half a second at most, and a busy machine may take longer to start
+        it."""
         assert self.do('prolog') == 0
         wait_for(lambda: any(os.path.exists(f'{rundir}/{name}') for name in ('sock', 'failed')) or
                  'stage-keeper' not in processes(), 'the keeper to be there, or gone')
@@ -177,14 +180,16 @@ def assert_nothing_left(rundir):
     wait_for(lambda: not processes() and not mounts(), 'the end of all programs and mounts')
 
 
-# Memory is waited for where no group of Slurm's for the job comes: psslurm makes none. A disk is not.
+# Memory is waited for where no group of Slurm's for the job comes: psslurm makes none. A disk is
+# not.
 IN_MEMORY = f't={DATA}/tree.tar,d={DATA}/tree,m={DATA}/image.sqsh'
 VALUE = f't={DATA}/tree.tar:ssd,d={DATA}/tree:ssd'
 READ = 'cat $STAGE_DATA_PATH_T/tree/* $STAGE_DATA_PATH_D/* | wc -l; test $(ls $STAGE_DATA_PATH_D | wc -l) = 20'
 
 
 def test_a_job_is_staged_used_and_ended():
-    """The prologue has it staged, the script is held until all is there, a step has the paths as well."""
+    """The prologue has it staged, the script is held until all is there, a step has the paths as
+    well."""
     psid = Psid()
     rundir = psid.job(IN_MEMORY)
     image = f'wc -c <$STAGE_DATA_PATH_M/file; grep -c "{rundir}/m/.* fuse" /proc/self/mounts'
@@ -205,7 +210,8 @@ def test_a_job_is_staged_used_and_ended():
 
 
 def test_without_a_prologue_the_first_step_starts_it():
-    """A site that has no prologue of slurmctld's has no job_prolog either; and a shell of salloc's has no script."""
+    """A site that has no prologue of slurmctld's has no job_prolog either; and a shell of salloc's
+    has no script."""
     psid = Psid()
     for first in 'batch', 'step':
         rundir = psid.job(VALUE, 'tasks' if first == 'step' else 'script')
@@ -219,7 +225,8 @@ def test_without_a_prologue_the_first_step_starts_it():
 
 
 def test_what_fails_fails_the_job_and_not_the_node():
-    """What would drain a node is a hook's error: there is none, whatever is missing, and the task says why."""
+    """What would drain a node is a hook's error: there is none, whatever is missing, and the task
+    says why."""
     psid = Psid()
     for value, wait, why in (f't={DATA}/none.tar', 'script', 'none.tar'), (VALUE + ',', 'script', ''):
         rundir = psid.job(value, wait)
@@ -268,8 +275,8 @@ def command_of(pid):
 
 
 def test_a_keeper_that_hangs_holds_up_no_hook():
-    """psslurm complains of hooks that take seconds. That this one hangs is seen by what the hook says of it; it
-    ends with the hook, as nobody would know of it."""
+    """psslurm complains of hooks that take seconds. That this one hangs is seen by what the hook
+    says of it; it ends with the hook, as nobody would know of it."""
     os.unlink(f'{LIBEXEC}/stage-keeper')
     with open(f'{LIBEXEC}/stage-keeper', 'w') as f:
         f.write(f'#!/bin/sh\ntest $1 = run || exit 0\necho $$ >{SCRATCH}/hung\nexec sleep 1000\n')

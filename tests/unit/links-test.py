@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Links of the documents lead to files and headings that are there. Argument: the source directory.
 
-Each was seen failing: with a file that is not there, with a heading of another file and of the same one that is not there, with
-a link in HTML and with a reference."""
+Each was seen failing: with a file that is not there, with a heading of another file and of the same
+one that is not there, with a link in HTML and with a reference."""
 import glob
 import os
 import re

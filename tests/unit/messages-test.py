@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Each message about what a user has brought is in docs/bad-inputs.md, or in tests/unit/messages-elsewhere with the reason why it is
-not. Argument: the source directory.
+"""Each message about what a user has brought is in docs/bad-inputs.md, or in
+tests/unit/messages-elsewhere with the reason why it is not. Argument: the source directory.
 
-A message is the longest text in a call that makes an error or a warning; of it, the longest part without values is looked for.
-Seen failing: with a new message in a source, with a row of the document that is gone, and with a line of the list that nothing
-needs."""
+A message is the longest text in a call that makes an error or a warning; of it, the longest part
+without values is looked for. Seen failing: with a new message in a source, with a row of the
+document that is gone, and with a line of the list that nothing needs."""
 import collections
 import fnmatch
 import glob

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""The alert rules and the dashboard in etc/ use metrics that exist, and the rules fire. Argument: the source directory.
+"""The alert rules and the dashboard in etc/ use metrics that exist, and the rules fire. Argument:
+the source directory.
 
-Each was seen failing: with a metric renamed in the rules, in the dashboard, in the manual page and in the code, with a label
-that no metric has, and with another threshold."""
+Each was seen failing: with a metric renamed in the rules, in the dashboard, in the manual page and
+in the code, with a label that no metric has, and with another threshold."""
 import json
 import os
 import re

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """
-What tests/lib/mutants.py makes of a source: each change of a small one, and that nothing is changed in
-comments, texts, what is logged, and declarations.
+What tests/lib/mutants.py makes of a source: each change of a small one, and that nothing is changed
+in comments, texts, what is logged, and declarations.
 
-Seen failing with a change that spans a line less than what it replaces, with texts that are not left alone,
-and with a declaration that is left out.
+Seen failing with a change that spans a line less than what it replaces, with texts that are not
+left alone, and with a declaration that is left out.
 
 usage: mutants-test.py SOURCES
 """

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Each test that docs/faults.md, docs/bad-inputs.md, docs/attacks.md and tests/cluster/mistakes name is there, and each row of
-their tables names one. The mistakes fit the sources, and tools/mutate has sources. Commands and output in the documents for
-users and administrators are typed or made by a test. Argument: the source directory.
+"""Each test that docs/faults.md, docs/bad-inputs.md, docs/attacks.md and tests/cluster/mistakes
+name is there, and each row of their tables names one. The mistakes fit the sources, and
+tools/mutate has sources. Commands and output in the documents for users and administrators are
+typed or made by a test. Argument: the source directory.
 
-`…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no matter of a test.
+`…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no
+matter of a test.
 
-Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake that are not there, with
-a mistake for text that is gone, and with a source in tools/mutate that is gone; with a new block, one that is typed in a
-document that no test types, a row for a block that is gone, and a row that names no test."""
+Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake
+that are not there, with a mistake for text that is gone, and with a source in tools/mutate that is
+gone; with a new block, one that is typed in a document that no test types, a row for a block that
+is gone, and a row that names no test."""
 import fnmatch
 import glob
 import os
@@ -39,7 +42,8 @@ def files(pattern):
 
 
 def all_names():
-    """Of programs, of suites' tests, of functions; those of the cluster with their topic as well."""
+    """Of programs, of suites' tests, of functions; those of the cluster with their topic as
+    well."""
     names = set()
     for topic, text in files("cluster/[0-9]*.sh"):
         found = DEFINITION.findall(text)
@@ -66,7 +70,8 @@ def rows(path):
 
 
 def blocks():
-    """(document, first line) of each block of commands or output that tests/cluster/98-guides.sh does not type as it stands."""
+    """(document, first line) of each block of commands or output that tests/cluster/98-guides.sh
+    does not type as it stands."""
     typed = re.findall(r"^\ttype_guide ([\w-]+)", read("tests/cluster/98-guides.sh"), re.M)
     for path in GUIDES:
         for info, text in re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", read(path), re.M | re.S):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Numbers that the documents name are those of the code and of the measurements. Argument: the source directory.
+"""Numbers that the documents name are those of the code and of the measurements. Argument: the
+source directory.
 
-A number that is decided in the code (a bound, a time, a default) is read from there; one that was measured is read from
-docs/development/measurements.md, which is made of performance.json. What a document says beside them must be the same, or go. Nothing
-counts the tests, and nothing is written twice that common/ has once.
+A number that is decided in the code (a bound, a time, a default) is read from there; one that was
+measured is read from docs/development/measurements.md, which is made of performance.json. What a
+document says beside them must be the same, or go. Nothing counts the tests, and nothing is written
+twice that common/ has once.
 
-Each was seen failing: with the number of the document changed, and of the code, with a count of tests, and with a second
-copy of the hash, of a suffix and of the parser of mountinfo."""
+Each was seen failing: with the number of the document changed, and of the code, with a count of
+tests, and with a second copy of the hash, of a suffix and of the parser of mountinfo."""
 import glob
 import os
 import re
@@ -18,7 +20,8 @@ DOCS = ("*.md", "docs/*.md", "docs/man/*.rst")
 CONF5 = "docs/man/stage-data.conf.5.rst"
 MEASUREMENTS = "docs/development/measurements.md"
 
-# source, what stands before the number, how it is told; then: document, its sentence with the number as a group
+# source, what stands before the number, how it is told; then: document, its sentence with the
+# number as a group
 DECIDED = [
     ("memory-limits.h", r"#define MEMORY_LIMITS_JOB_SHARE ", int,
      [("docs/man/stage-data.7.rst", r"at most (\d+) % of the job's memory, minus"),
@@ -57,7 +60,8 @@ LIST_PEER = r"^\| find -ls, 200,000 files \|.*\| squashfuse_ll \| ([\d.]+) "
 MOUNT = r"^\| mount to first readdir, 200,200 entries.*?\| ([\d.]+) "
 MOUNT_PEER = r"^\| mount to first readdir, 200,200 entries.*\| squashfuse_ll \| ([\d.]+) "
 
-# document, its sentence; the first line of measurements.md that fits. As many digits as the document has.
+# document, its sentence; the first line of measurements.md that fits. As many digits as the
+# document has.
 MEASURED = [
     ("README.md", r"^\| extract a tar of 14,000 files .*?\| ([\d.]+) s", TAR),
     ("README.md", r"^\| extract a tar of 14,000 files .*\| ([\d.]+) s, GNU", GNU_TAR),
@@ -140,7 +144,8 @@ class NumbersTest(unittest.TestCase):
                     self.assertAlmostEqual(float(number), round(float(measured[0]), digits), digits, line)
 
     def test_defaults_of_keys(self):
-        """Where a text names a key with its value: *MaxMemoryPercent*, 50 % by default, and `CacheSize` (64 MiB by default)."""
+        """Where a text names a key with its value: *MaxMemoryPercent*, 50 % by default, and
+        `CacheSize` (64 MiB by default)."""
         keys = dict(re.findall(r'^\t\{ "\w+", "(\w+)", "\w+", "([^"]*)",', read(find_source("conf-keys.c", "MaxItems")), re.M))
         self.assertGreater(len(keys), 40)
         n_found = 0
@@ -154,7 +159,8 @@ class NumbersTest(unittest.TestCase):
         self.assertGreater(n_found, 2)
 
     def test_the_example_with_imagenet_has_room_for_it(self):
-        """What a job asks for in memory times the share that datasets may use is the size at least."""
+        """What a job asks for in memory times the share that datasets may use is the size at
+        least."""
         share = int(re.search(r'"MaxMemoryPercent", "\w+", "(\d+)"', read(find_source("conf-keys.c", "MaxItems"))).group(1))
         size = int(re.search(r"ImageNet's training tar has (\d+) GiB", read("docs/examples/nested.sh")).group(1))
         for path, pattern in ("docs/examples/nested.sh", r"--mem=(\d+)G"), ("docs/user.md", r"file=nested.sh[^`]*?--mem=(\d+)G"):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tools/site makes pages of all documents, with search, that load nothing from other hosts. Argument: the source directory.
+"""tools/site makes pages of all documents, with search, that load nothing from other hosts.
+Argument: the source directory.
 
-Each was seen failing: with a document that no table of contents names, with dashes, and with a style sheet and a script of another host."""
+Each was seen failing: with a document that no table of contents names, with dashes, and with a
+style sheet and a script of another host."""
 import glob
 import os
 import re
@@ -14,7 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import chromium  # noqa: E402
 
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
-# What a browser fetches without being asked. Links that a reader follows (<a href=...>) may lead anywhere.
+# What a browser fetches without being asked. Links that a reader follows (<a href=...>) may lead
+# anywhere.
 LOADED = re.compile(r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?(?:src|srcset|href|data)=\"(?:https?:)?//[^\"]*\"|"
                     r"url\([\"']?(?:https?:)?//[^)]*\)|@import [\"'](?:https?:)?//", re.I)
 
@@ -82,8 +85,9 @@ class Site(unittest.TestCase):
                 self.assertEqual(loads(text), [], name)
 
     def test_dark_pages_can_be_read(self):
-        """Debian's furo has no dark colours: ours are for both ways to ask for them, and have a contrast of 4.5 to 1 at least.
-        Seen failing with links of furo's own #2a5adf, and with a colour in one of the two alone."""
+        """Debian's furo has no dark colours: ours are for both ways to ask for them, and have a
+        contrast of 4.5 to 1 at least. Seen failing with links of furo's own #2a5adf, and with a
+        colour in one of the two alone."""
         with open(f"{TOP}/docs/site/site.css") as f:
             blocks = re.findall(r"body(?:\[data-theme=\"dark\"\]|:not\(\[data-theme=\"light\"\]\)) {(.*?)}", f.read(), re.S)
         chosen, preferred = (dict(re.findall(r"--color-([\w-]+): (#\w+);", block)) for block in blocks)
@@ -95,7 +99,8 @@ class Site(unittest.TestCase):
 
     @unittest.skipUnless(chromium.PROGRAM or "chromium" in os.environ.get("STAGE_TEST_MUST", "").split(","), "no chromium")
     def test_pages_fit_a_phone_and_are_dark_in_dark_mode(self):
-        """By a browser. Seen failing with a table of 500 pixels outside of its box, and without our colours."""
+        """By a browser. Seen failing with a table of 500 pixels outside of its box, and without our
+        colours."""
         with chromium.Chromium() as c:
             for name, _ in self.pages("html"):
                 c.show(f"file://{self.dir.name}/{name}", 390, dark=True)
