@@ -87,3 +87,20 @@ test_only_a_group_that_slurm_has_lost_by_itself_is_let_pass() {
 	wait_until 5 eval '[[ -z $(on n1 cat "$group/step_extern/tasks") ]]'
 	assert_eq "" "$(on n1 bash -s cgroups "$id" <"$lib/snapshot")" "what is left"
 }
+
+# The same on cgroup v2. What breaks it: a snapshot that does not read Slurm's log, or takes our group for Slurm's.
+test_a_group_that_slurm_has_lost_on_cgroup_v2_is_let_pass() {
+	local job=4000000 group
+
+	"$cluster" restart --cgroups v2
+	group=$(on n1 find /sys/fs/cgroup -type d -name 'n1_slurmstepd.scope')/job_$job
+	at_end "on n1 sh -c 'find $group -depth -type d -exec rmdir {} +'"
+	assert on n1 mkdir -p "$group/step_extern/slurm"
+	assert_eq "cgroup $group" "$(on n1 bash -s cgroups $job <"$lib/snapshot")" "what is left without a word of Slurm's"
+	# shellcheck disable=SC2016
+	on n1 sh -c 'echo "[$1.extern] error: Unable to rmdir($2/step_extern/slurm), unexpected error: Permission denied" >>/var/log/slurmd.log' \
+		- $job "$group"
+	assert_eq "" "$(on n1 bash -s cgroups $job <"$lib/snapshot")" "what is left"
+	assert on n1 mkdir "$group/stage-data"
+	assert_eq "cgroup $group" "$(on n1 bash -s cgroups $job <"$lib/snapshot")" "what is left of ours"
+}
