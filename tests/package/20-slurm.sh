@@ -137,7 +137,7 @@ test_install_beside_running_slurm() {
 	local id name
 
 	apt install "${slurm_packages[@]}" libarchive13 libcurl4 libdeflate0 libfuse3-3 libinih1 libisal2 \
-		libnettle8 libsquashfuse0 >"$dir/apt.log" 2>&1 || { cat "$dir/apt.log"; return 1; }
+		libnettle8 libslurm38 libsquashfuse0 >"$dir/apt.log" 2>&1 || { cat "$dir/apt.log"; return 1; }
 	in_root dpkg --purge "${debs[@]}"
 	cluster up
 	mkdir -p "$pfs/data/tree"
