@@ -59,14 +59,20 @@ def cell(row):
     return ", ".join(both)
 
 
+def load_of(rows):
+    """The machine's load while these rows were measured; empty: not known"""
+    loads = sorted(round(row["load"]) for row in rows if row and "load" in row)
+    if not loads:
+        return ""
+    return f"{loads[0]}" if loads[0] == loads[-1] else f"{loads[0]} to {loads[-1]}"
+
+
 def jobs_table(rows):
     sizes = sorted({int(m[1]) for name in rows if (m := re.match(r"(\d+) nodes: until the script begins$", name))})
     lines = [f"| nodes | date | load | {' | '.join(COLUMNS.values())} |", "|---" * (len(COLUMNS) + 3) + "|"]
     for n in sizes:
         of_n = [rows.get(f"{n} nodes: {name}") for name in COLUMNS]
-        loads = [row["load"] for row in of_n if row and "load" in row]
-        load_text = f"{min(loads):.0f} to {max(loads):.0f}" if loads else ""
-        lines.append(f"| {n} | {of_n[0]['date']} | {load_text} | {' | '.join(cell(row) for row in of_n)} |")
+        lines.append(f"| {n} | {of_n[0]['date']} | {load_of(of_n)} | {' | '.join(cell(row) for row in of_n)} |")
     return lines
 
 
@@ -75,7 +81,7 @@ def faults_table(rows):
     lines = ["| what happens | date | load | s |", "|---|---|---|---|"]
     for name, row in rows.items():
         if "failed" not in row and name.split(" ", 1)[1] not in known:
-            lines.append(f"| {name} | {row['date']} | {row.get('load', 0):.0f} | {number(row, row['ours'])} |")
+            lines.append(f"| {name} | {row['date']} | {load_of([row])} | {number(row, row['ours'])} |")
     return lines
 
 
