@@ -116,8 +116,9 @@ static void kill_group(int job)
 	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	int pid;
 
-	/* 0: not of our pid namespace */
-	while (write(all, "1", 1) != 1 && f && fscanf(f, "%d", &pid) == 1 && pid > 1)
+	if (write(all, "1", 1) == 1)
+		return;
+	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
 		kill(pid, SIGKILL);
 }
 

@@ -7,9 +7,9 @@
  *
  * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
  * time are compared with the index's after a read. For spliced content, they are compared when its
- * pages are in the pipe, before the reader gets them. Two changes are not noticed: one that sets the
- * time back to what it was and keeps the size; and one that is written into those pages between the
- * comparison and the reader's copy of them.
+ * pages are in the pipe, before the reader gets them. Two changes are not noticed: one that keeps
+ * the size and sets the time back to what it was; and one that is written into those pages between
+ * the comparison and the reader's copy of them.
  */
 #pragma once
 
