@@ -22,6 +22,7 @@ HUGE = "/run/huge"  # with huge pages where a job's tmpfs has them
 CONF = "/run/stage-bench.conf"
 USER = pwd.getpwnam("nobody")
 AS_USER = dict(user=USER.pw_uid, group=USER.pw_gid, extra_groups=[], umask=0o077)
+SYSTEM_USER, SYSTEM_UID = "stage-data", 490
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": SHM}
 LOG = "/run/stage-bench.log"
 CONF_TEXT = f"""\
@@ -69,7 +70,22 @@ def enter():
     outside["groups"] = benchgroup.Groups(outside["pid"])
     sh("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/run")
     sh("mount", "-t", "tmpfs", "-o", outside["shm"], "tmpfs", SHM)
+    add_system_user()
     open_fuse()
+
+
+def add_system_user():
+    """Where no package has made it: for this namespace alone."""
+    lines = {"passwd": f"{SYSTEM_USER}:x:{SYSTEM_UID}:{SYSTEM_UID}::/nonexistent:/usr/sbin/nologin\n",
+             "group": f"{SYSTEM_USER}:x:{SYSTEM_UID}:\n"}
+    for name, line in lines.items():
+        with open(f"/etc/{name}") as f:
+            text = f.read()
+        if any(known.startswith(f"{SYSTEM_USER}:") for known in text.splitlines()):
+            continue
+        with open(f"/run/{name}", "w") as f:
+            f.write(text + line)
+        sh("mount", "--bind", f"/run/{name}", f"/etc/{name}")
 
 
 def mount_huge():
