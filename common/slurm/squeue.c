@@ -132,7 +132,7 @@ static void become_program(const struct squeue_question *q, const struct answer 
 	size_t n = 5;
 
 	if (!child_bind_to(parent, SIGKILL))
-		_exit(0);
+		_exit(126); /* 0 would say that squeue lists no such job */
 	if (null < 0 || dup2(null, 0) < 0 || dup2(a->list, 1) < 0 || dup2(a->complaints, 2) < 0)
 		_exit(126);
 	fd_close_from(3);

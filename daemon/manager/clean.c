@@ -350,8 +350,8 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	if (result == 0) { /* else the epilog shall try again */
 		r = move_aside(&c, err);
 		result = r < 0 ? r : 0;
+		c.deadline_ms += behind_ms;
 	}
-	c.deadline_ms += behind_ms;
 	result = do_steps(&c, later_steps, ARRAY_SIZE(later_steps), result, err);
 	return result == 0 ? remove_record(&c, err) : result;
 }

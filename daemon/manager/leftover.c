@@ -66,6 +66,7 @@ struct entry {
 struct list {
 	struct entry *entries;
 	size_t n;
+	bool is_cut; /* there was no memory for all */
 };
 
 static void list_deinit(struct list *l)
@@ -81,8 +82,10 @@ static int add_entry(void *arg, const struct jobdir_id *id)
 	struct list *l = arg;
 	struct entry *entries = reallocarray(l->entries, l->n + 1, sizeof(*entries));
 
-	if (!entries)
+	if (!entries) {
+		l->is_cut = true;
 		return -ENOMEM;
+	}
 	l->entries = entries;
 	if (jobdir_open(&d, id, NULL) == 0)
 		leftover_read(&d, &marks);
@@ -124,12 +127,12 @@ int leftover_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *ar
 		      struct error *err)
 {
 	_cleanup_(list_deinit) struct list l = { 0 };
-	int r = jobdir_for_each(add_entry, &l, err);
+	int listed = jobdir_for_each(add_entry, &l, err), r = 0;
 
-	if (r == -ENOMEM)
-		r = 0; /* the others have their turn when these are gone */
+	if (l.is_cut)
+		listed = 0; /* the others have their turn when these are gone */
 	sort(&l);
 	for (size_t i = 0; r == 0 && i < l.n && i < max; i++)
 		r = fn(arg, &l.entries[i].id);
-	return r;
+	return r < 0 ? r : listed;
 }

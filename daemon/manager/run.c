@@ -145,7 +145,8 @@ static int check_site(struct manager *k, struct error *err)
 	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
 }
 
-/* The plugin does not wait for it: root opens it in a child. */
+/* Opens the site's log. The plugin has its answer by then, so it does not wait while root's child
+ * opens a file in a directory that does not answer. */
 static void open_log(struct manager *k)
 {
 	const struct helper_site *s = &k->site;
@@ -209,18 +210,22 @@ static int set_up(struct manager *k, struct error *err)
 	return k->listen_fd < 0 ? error_errno(err, -k->listen_fd, "make the job's socket") : 0;
 }
 
-/* Leaves the sentence and waits for the job's end. */
-static void fail(struct manager *k, const struct error *err)
+/* Writes why nothing is staged into the run directory, and tells the plugin. */
+static void tell_failure(struct manager *k, const struct error *err)
 {
 	char text[ERROR_MAX_SIZE + 1];
 	const int n = snprintf(text, sizeof(text), "%s\n", err->text);
-	struct pollfd p = { privops_get_fd(), POLLIN, 0 };
 
-	log_error("%s", err->text);
 	(void)privops_write(k->dir.dir, PRIVOP_FILE_FAILED, text, (size_t)n);
 	k->st.failed = true;
 	jobdir_write_state(&k->dir, &k->st);
 	answer('E', err->text);
+}
+
+static void wait_for_end(void)
+{
+	struct pollfd p = { privops_get_fd(), POLLIN, 0 };
+
 	while (!privops_is_over())
 		if (poll(&p, 1, -1) > 0)
 			privops_hear();
@@ -264,14 +269,20 @@ static int live(struct manager *k, struct error *err)
 	r = set_up(k, err);
 	if (r == 0)
 		answer('R', "");
+	else
+		tell_failure(k, err);
+	if (!k->in_step)
+		job_cgroup_leave_service(k->node);
 	open_log(k);
 	if (r == 0) {
-		if (!k->in_step)
-			job_cgroup_leave_service(k->node);
 		r = serve(k, &job_over, err);
+		if (r < 0)
+			tell_failure(k, err);
 	}
-	if (r < 0)
-		fail(k, err);
+	if (r < 0) {
+		log_error("%s", err->text);
+		wait_for_end();
+	}
 	k->st.ending = true;
 	jobdir_write_state(&k->dir, &k->st);
 	return clean_release(&k->dir, &k->st, job_over,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Tars that are mounted: how their index is made and kept, and what it takes."""
 import importlib.util
+import io
 import os
 import random
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -83,6 +85,40 @@ def slow_archives(src):
     yield "by the index", f"{src}/slow-index.tar", dict(slow=60)
     make_zip(f"{src}/slow.zip", 250, 40000)
     yield "zip", f"{src}/slow.zip", dict(slow=6)
+
+
+def make_links(path, n_headers, n_links):
+    """Large files, then a directory and more headers before a large file, then n_links links and a
+    large file: from n_headers the reader learns how much to read behind the next file."""
+    def add(kind, name, size=0):
+        info = tarfile.TarInfo(name)
+        info.type, info.size, info.linkname = kind, size, "a0" if kind == tarfile.SYMTYPE else ""
+        tar.addfile(info, io.BytesIO(bytes(size)))
+
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i in range(4):
+            add(tarfile.REGTYPE, f"a{i}", 100_000)
+        for i in range(n_headers - 1):
+            add(tarfile.DIRTYPE, f"d{i}")
+        add(tarfile.REGTYPE, "b", 100_000)
+        for i in range(n_links):
+            add(tarfile.SYMTYPE, f"l{i}")
+        add(tarfile.REGTYPE, "c", 600_000)
+
+
+def test_many_headers_behind_a_large_member():
+    """Red with AddressSanitizer where pieces double beyond the buffer."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for n_headers in range(1, 9):
+        make_links(f"{src}/x.tar", n_headers, 3000)
+        with Mounted(f"{src}/x.tar") as w:
+            top = w.mounted()
+            assert len(os.listdir(top)) == 4 + n_headers + 3000 + 1
+            assert os.readlink(f"{top}/l2999") == "a0" and os.stat(f"{top}/c").st_size == 600_000
+        os.unlink(f"{src}/x.tar")
+    remove(src)
 
 
 def test_progress_of_an_index_is_shown():

@@ -107,9 +107,11 @@ static int fill(struct loader *l, struct error *err)
 		return r;
 	memmove(l->buf, l->buf + l->from, l->n);
 	l->from = 0;
-	n = fd_pread_all(l->fd, l->buf + l->n, want, l->at);
+	do
+		n = pread(l->fd, l->buf + l->n, want, (off_t)l->at);
+	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return error_errno(err, (int)-n, "read it");
+		return error_errno(err, errno, "read it");
 	l->at += (uint64_t)n;
 	l->n += (size_t)n;
 	tell(l);

@@ -118,8 +118,7 @@ static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 		w->n_slow = get_ns() - begin >= WALK_SLOW_NS ? w->n_slow + 1 : 0;
 	*p = (struct piece){ .data = w->buf, .size = (size_t)n };
 	go_on(w, (uint64_t)n);
-	if (w->size < WALK_MAX_PIECE)
-		w->size *= 2;
+	w->size = w->size < WALK_MAX_PIECE / 2 ? 2 * w->size : WALK_MAX_PIECE;
 	return n > 0;
 }
 
