@@ -199,22 +199,28 @@ static bool is_wanted(const struct proc_look *l, const struct proc_thread *t)
 	return l->uid == PROC_LOOK_ANYBODY || t->uid == l->uid;
 }
 
+/* The directory that lists the threads of a process; NULL: there is none. */
+static DIR *open_threads(int proc_fd, pid_t pid)
+{
+	char path[32];
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/task", pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		fd_closep(&fd);
+	return dir;
+}
+
 /* Have all threads of its process ended but those that the kernel made? */
 static bool is_left_alone(const struct proc_look *l, pid_t tid)
 {
-	_cleanup_(dir_closep) DIR *dir = NULL;
+	_cleanup_(dir_closep) DIR *dir = open_threads(l->proc_fd, tid);
 	const struct dirent *e;
-	bool alone = true;
-	char path[32];
-	int fd;
+	bool alone = dir;
 
-	snprintf(path, sizeof(path), "%d/task", tid);
-	fd = openat(l->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		fd_closep(&fd);
-		return false;
-	}
 	while (alone && (e = readdir(dir))) {
 		struct proc_thread t = { .tid = (pid_t)strtol(e->d_name, NULL, 10) };
 
@@ -238,12 +244,21 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	return PROC_LOOK_THREAD;
 }
 
+/* A signal stops all threads of a process, but a process that traces it can stop one alone. */
 static bool is_stopped(int fd, pid_t pid)
 {
+	_cleanup_(dir_closep) DIR *dir = open_threads(fd, pid);
 	const struct proc_look l = { .proc_fd = fd };
-	struct proc_thread t = { .tid = pid };
+	const struct dirent *e;
+	bool stopped = false;
 
-	return look_at(&l, pid, &t, "stat", proc_look_parse_stat) == 0 && t.stopped;
+	while (dir && !stopped && (e = readdir(dir))) {
+		struct proc_thread t = { .tid = (pid_t)strtol(e->d_name, NULL, 10) };
+
+		stopped = t.tid > 0 && look_at(&l, pid, &t, "stat", proc_look_parse_stat) == 0 &&
+			  t.stopped;
+	}
+	return stopped;
 }
 
 bool proc_look_is_stopped(int fd, pid_t pid)
@@ -264,17 +279,11 @@ bool proc_look_is_stopped(int fd, pid_t pid)
 static void open_process(struct proc_look *l, pid_t pid)
 {
 	struct proc_thread first = { .tid = pid };
-	char path[32];
-	int fd;
 
 	if (look_at(l, pid, &first, "status", proc_look_parse_status) < 0 || !is_wanted(l, &first))
 		return;
-	snprintf(path, sizeof(path), "%d/task", pid);
-	fd = openat(l->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	l->pid = pid;
-	l->threads = fd < 0 ? NULL : fdopendir(fd);
-	if (!l->threads)
-		fd_closep(&fd);
+	l->threads = open_threads(l->proc_fd, pid);
 }
 
 static int look_at_next_of_process(struct proc_look *l, struct proc_thread *t)

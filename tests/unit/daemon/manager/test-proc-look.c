@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -186,6 +189,48 @@ static void test_who_is_stopped_is_seen(void **state)
 	close(fd);
 }
 
+static void *wait_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void test_one_stopped_thread_is_seen(void **state)
+{
+	const int fd = open_proc();
+	pid_t pid, tid = 0;
+	char path[64];
+	struct dirent *e;
+	pthread_t thread;
+	int status;
+	DIR *dir;
+
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, wait_for_ever, NULL);
+		wait_for_ever(NULL);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	for (int i = 0; i < 1000 && !tid; i++) {
+		usleep(1000);
+		dir = opendir(path);
+		while ((e = readdir(dir)))
+			tid = atoi(e->d_name) > 0 && atoi(e->d_name) != pid ? atoi(e->d_name) : tid;
+		closedir(dir);
+	}
+	assert_false(proc_look_is_stopped(fd, pid));
+	assert_int_equal(ptrace(PTRACE_SEIZE, tid, 0, 0), 0);
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, tid, 0, 0), 0);
+	assert_int_equal(waitpid(tid, &status, __WALL), tid);
+	assert_true(proc_look_is_stopped(fd, pid));
+	kill(pid, SIGKILL);
+	while (waitpid(-1, NULL, __WALL) > 0)
+		;
+	close(fd);
+}
+
 /* A pipe tells that the child is there, and is closed when the test has looked. */
 static void test_a_stopped_child_of_a_server_is_seen(void **state)
 {
@@ -326,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_a_pass_finds_zombies_and_no_others),
 		cmocka_unit_test(test_groups_below_the_jobs_count),
 		cmocka_unit_test(test_who_is_stopped_is_seen),
+		cmocka_unit_test(test_one_stopped_thread_is_seen),
 		cmocka_unit_test(test_a_stopped_child_of_a_server_is_seen),
 		cmocka_unit_test(test_asleep_without_a_switch_for_the_whole_limit_is_hung),
 		cmocka_unit_test(test_a_slow_thread_is_not_hung),
