@@ -721,7 +721,8 @@ class Showing(unittest.TestCase):
                 text = f.read()
             # Not in a paragraph of a manual page, where *VALUE* stands for one
             found = re.findall(r"--stage-data=('[^'\n]*'|\"[^\"\n]*\"|[^\s`'\"*\\][^\s`'\"\\]*)", text)
-            values.update(value.strip("'\"") for value in found)
+            # The shell knows ${NAME:-VALUE}.
+            values.update(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value.strip("'\"")) for value in found)
             values.update(line.split("   ")[0].strip().strip("'") for line in re.findall(r"^    '?(?:img=)?/p/scratch/proj/.*$", text, re.M))
         self.assertGreater(len(values), 30)
         for value in values - {"@", "@**"}:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import random
 import select
 import shutil
@@ -264,7 +265,7 @@ class Staging(unittest.TestCase):
         with Daemon("a=/fake/facts.warning.ready,b=/fake/facts.ready") as d:
             d.wait()
             lines = [m["text"] for m in d.ask("log", names="a") if m["op"] == "line"]
-            self.assertIn("job=4711 ds=a mind the gap", lines)
+            self.assertTrue([x for x in lines if re.fullmatch(r"\S+ job=4711 ds=a mind the gap", x)], lines)
             self.assertFalse([x for x in lines if "ds=b" in x])
             self.assertTrue([m for m in d.ask("log") if "ds=b" in m.get("text", "")])
 
