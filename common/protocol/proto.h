@@ -48,7 +48,7 @@
 #define PROTO_OP_PROGRESS "progress" /* bytes=, files= */
 #define PROTO_OP_READ "read"	     /* content was read through the mount, a moment ago */
 #define PROTO_OP_WARNING "warning"   /* text=; to a client: name=, node=, text= */
-#define PROTO_OP_READY "ready"	     /* bytes=, files=, kind=, stays=0|1 */
+#define PROTO_OP_READY "ready"	     /* bytes=, files=, kind=, stays=0|1, unused= */
 #define PROTO_OP_ERROR "error"	     /* code= exit status, text= */
 
 /* A new message with proto and op set; NULL without memory. */

@@ -109,8 +109,19 @@ void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes)
 		g->written = bytes < g->bytes ? bytes : g->bytes;
 }
 
+void budget_give_back(struct budget *b, uint32_t owner, uint64_t bytes)
+{
+	struct grant *g = find_last(b, owner);
+
+	if (!g)
+		return;
+	g->bytes = bytes < g->bytes ? g->bytes - bytes : 0;
+	if (g->written > g->bytes)
+		g->written = g->bytes;
+}
+
 /* tier: that stays; NULL: none. */
-static void give_back(struct budget *b, uint32_t owner, const char *tier)
+static void give_back_others(struct budget *b, uint32_t owner, const char *tier)
 {
 	struct list *pos, *tmp;
 
@@ -124,12 +135,12 @@ static void give_back(struct budget *b, uint32_t owner, const char *tier)
 
 void budget_return(struct budget *b, uint32_t owner)
 {
-	give_back(b, owner, NULL);
+	give_back_others(b, owner, NULL);
 }
 
 void budget_move(struct budget *b, uint32_t owner, const char *tier)
 {
-	give_back(b, owner, tier);
+	give_back_others(b, owner, tier);
 }
 
 uint64_t budget_get_reserved(const struct budget *b, const char *tier)

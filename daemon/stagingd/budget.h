@@ -19,6 +19,8 @@ int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t by
 		 uint64_t files);
 /* So much of what owner was granted is there. */
 void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes);
+/* So much of what owner was granted last is not needed. */
+void budget_give_back(struct budget *b, uint32_t owner, uint64_t bytes);
 /* Everything of owner is given back. */
 void budget_return(struct budget *b, uint32_t owner);
 /* What owner has in other tiers is given back: it has gone to this one. */

@@ -304,6 +304,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	if (run->stays)
 		worker_proc_serves(run->worker);
 	find_place(run);
+	budget_give_back(job->grants.budget, s->id, kv_get_u64(kv, "unused", 0));
 	budget_set_written(job->grants.budget, s->id, UINT64_MAX);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
 	job_changed(job, true);

@@ -202,3 +202,14 @@ void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp)
 	*bytesp = atomic_load(&ctx->priv->charged_bytes);
 	*filesp = atomic_load(&ctx->priv->charged_files);
 }
+
+uint64_t ctx_get_unused(const struct ctx *ctx, uint64_t bytes)
+{
+	const struct ctx_private *p = ctx->priv;
+	const uint64_t charged = atomic_load(&p->charged_bytes);
+	const uint64_t granted = atomic_load(&p->granted_bytes);
+	const uint64_t used = charged > bytes ? charged : bytes;
+
+	/* What is beside may have been granted in another tier, and last. */
+	return !p->beside_bytes && granted > used ? granted - used : 0;
+}

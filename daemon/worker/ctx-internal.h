@@ -37,6 +37,10 @@ struct ctx_private {
  * reservations. Cheap while within both. */
 int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct error *err);
 
+/* Of the granted bytes, those that a dataset of so many bytes does not take. What is found
+ * (keep=) is not charged, so its own size counts as well. */
+uint64_t ctx_get_unused(const struct ctx *ctx, uint64_t bytes);
+
 /* Sets what the task in priv says. -EPROTO: it says it wrong; -EPERM: it is not for root. */
 int ctx_task_read(struct ctx *ctx, struct error *err);
 

@@ -408,6 +408,8 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 	kv_set_u64(kv, "files", ready->files);
 	kv_set(kv, "kind", facts_kind_to_string(ready->kind));
 	kv_set_u64(kv, "stays", ready->stays);
+	if (!ready->stays)
+		kv_set_u64(kv, "unused", ctx_get_unused(ctx, ready->bytes));
 	if (ready->list)
 		kv_set(kv, "list", ready->list);
 	return daemon_conn_send(ctx->priv->link, kv);

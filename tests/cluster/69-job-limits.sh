@@ -289,3 +289,26 @@ test_what_is_outside_of_the_job_cannot_be_traced() {
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }
+
+# --- what datasets take ---------------------------------------------------------------------------
+
+# Fails when a tar that is extracted keeps what was reserved in advance: 64 MiB more than it has.
+test_an_extracted_tar_leaves_what_it_does_not_take() {
+	local id
+
+	mkdir "$work/small"
+	head -c 70M /dev/urandom | split -b 5000 -a 4 - "$work/small/"
+	tar -C "$work/small" -cf "$pfs/gate/small.tar" .
+	head -c 150M /dev/urandom >"$pfs/gate/large"
+	at_end "rm -f '$pfs/gate/small.tar' '$pfs/gate/large'"
+	chmod 0644 "$pfs/gate/small.tar" "$pfs/gate/large"
+	id=$(job_submit alice -w n1 --mem=350 --stage-data="t=/srv/pfs/gate/small.tar:shm:method=extract" <<-'EOS'
+	stagectl add l=/srv/pfs/gate/large:shm
+	stagectl wait l && echo "both are there"
+	stagectl status
+	EOS
+	)
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "both are there"
+	wait_until 10 job_nodes_clean "$id"
+}

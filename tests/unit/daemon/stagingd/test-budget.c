@@ -19,6 +19,12 @@ static void test_the_ledger(void **state)
 	budget_set_written(b, 1, 9999); /* never more than was granted */
 	assert_int_equal(budget_get_unwritten(b, "shm"), 0);
 
+	budget_give_back(b, 1, 40);
+	assert_int_equal(budget_get_reserved(b, "shm"), 110);
+	assert_int_equal(budget_get_unwritten(b, "shm"), 0);
+	budget_give_back(b, 3, 40); /* who has nothing */
+	assert_int_equal(budget_get_reserved(b, NULL), 120);
+
 	budget_return(b, 1);
 	budget_return(b, 1);
 	assert_int_equal(budget_get_reserved(b, NULL), 10);
