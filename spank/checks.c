@@ -17,6 +17,7 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "spank/client-args.h"
+#include "spank/default-partition.h"
 #include "spank/say.h"
 #include "spank/source-check.h"
 
@@ -65,12 +66,27 @@ void checks_user_deinit(struct checks_user *u)
 
 /* --- checks -------------------------------------------------------------------------------- */
 
-static void check_admitted(const struct conf *conf, const char *user, const char *partitions)
+/* A job that names no partition. Where what is on this machine does not tell, the nodes decide. */
+static void check_default_partition(const struct conf *conf)
+{
+	char name[256];
+
+	if (*conf->partitions && default_partition_get(name, sizeof(name)) == 0 &&
+	    !conf_list_has(conf->partitions, name))
+		say_refuse("the job goes to the default partition %s, which has no staging; submit "
+			   "with `-p %s`",
+			   name, conf->partitions);
+}
+
+static void check_admitted(const struct conf *conf, const char *user,
+			   const struct client_args *args)
 {
 	struct error err = ERROR_INIT;
 
-	if (conf_admit(conf, user, partitions, &err) < 0)
+	if (conf_admit(conf, user, args->partition, &err) < 0)
 		say_refuse("%s", err.text);
+	if (!*args->partition && !args->partition_by_other)
+		check_default_partition(conf);
 }
 
 /* A tier's path is known here up to its first placeholder. */
@@ -350,7 +366,7 @@ static void check_sources(const struct conf *conf, struct dataset_list *list, co
 void checks_run(const struct conf *conf, struct dataset_list *list, const char *value,
 		const struct client_args *args, const struct checks_user *u)
 {
-	check_admitted(conf, u->name, args->partition);
+	check_admitted(conf, u->name, args);
 	check_rules(conf, list, u, args->gres);
 	check_sources(conf, list, value, args);
 }

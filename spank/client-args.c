@@ -75,6 +75,9 @@ static void take(void *arg, const struct sbatch_option *o)
 		args->starts_later |= o->value && strcmp(o->value, "now");
 	else if (!strcmp(name, "partition") || !strcmp(name, "p"))
 		set_partition(args, o->value);
+	else if (!strcmp(name, "reservation") || !strcmp(name, "clusters") || !strcmp(name, "M") ||
+		 !strcmp(name, "cluster"))
+		args->partition_by_other = true;
 	else if (!strcmp(name, "array") || !strcmp(name, "a"))
 		set_array(args, o->value);
 	else if (!strcmp(name, "gres") || !strcmp(name, "tres-per-node"))
@@ -104,14 +107,15 @@ void client_args_read_script(struct client_args *args, const char *text)
 
 static void read_environment(struct client_args *args, const char *client)
 {
-	static const char *const names[] = { "DEPENDENCY",  "BEGIN", "PARTITION",
-					     "ARRAY_INX",   "GRES",  "TRES_PER_NODE",
-					     "MEM_PER_NODE" };
+	static const char *const names[] = { "DEPENDENCY",   "BEGIN",	    "PARTITION",
+					     "ARRAY_INX",    "GRES",	    "TRES_PER_NODE",
+					     "MEM_PER_NODE", "RESERVATION", "CLUSTERS" };
 	const char *prefix = !strcmp(client, "sbatch")	 ? "SBATCH"
 			     : !strcmp(client, "salloc") ? "SALLOC"
 							 : "SLURM";
 	char name[64];
 
+	args->partition_by_other |= getenv("SLURM_CLUSTERS") != NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const char *value;
 
@@ -125,6 +129,9 @@ static void read_environment(struct client_args *args, const char *client)
 			set_memory(args, value);
 		else if (value && strstr(names[i], "RES"))
 			set_gres(args, value, *names[i] == 'T');
+		else if (value &&
+			 (!strcmp(names[i], "RESERVATION") || !strcmp(names[i], "CLUSTERS")))
+			args->partition_by_other = true;
 		else if (value)
 			args->starts_later = true;
 	}

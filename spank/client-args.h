@@ -20,10 +20,11 @@ struct client_args {
 	bool gres_given, tres_given;
 	char gres[GRES_SIZE]; /* of --gres and --tres-per-node: gres.h */
 	bool memory_given;
-	uint64_t memory;      /* of --mem, bytes a node; 0: not given, or all of the node's */
-	char partition[1024]; /* as given, maybe a list; "" if not */
-	bool last_wins;	      /* while the command line is read */
-	const char *script;   /* first word that is not an option; lent, or NULL */
+	uint64_t memory;	 /* of --mem, bytes a node; 0: not given, or all of the node's */
+	char partition[1024];	 /* as given, maybe a list; "" if not */
+	bool partition_by_other; /* --reservation or --clusters may choose it */
+	bool last_wins;		 /* while the command line is read */
+	const char *script;	 /* first word that is not an option; lent, or NULL */
 };
 
 /* Reads words, NUL-separated and NUL-terminated, as in /proc/PID/cmdline (the first one, the

@@ -18,6 +18,13 @@ test_a_job_that_may_start_elsewhere_passes_no_canary() {
 	done
 	out=$(job_refused alice -p main -p other --stage-data="t=$data/flat" <<<true)
 	assert_contains "$out" "partition other has no staging"
+	job_run alice --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
+	sed -i 's/^Partitions=main/Partitions=other/' "$base/etc/stage-data/stage-data.conf"
+	out=$(job_refused alice --stage-data="t=$data/flat" <<<true)
+	assert_contains "$out" "the job goes to the default partition main, which has no staging; submit with \`-p other\`"
+	assert_one_sentence "$out"
+	job_run alice -p other --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
+	sed -i 's/^Partitions=other/Partitions=main/' "$base/etc/stage-data/stage-data.conf"
 	job_run alice -p other -p main --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
 }
 
