@@ -38,6 +38,46 @@ static void check_prolog_flags(struct doctor *d, const char *config)
 			"with the first step there");
 }
 
+/* "ConstrainRAMSpace=no # why" in the cgroup.conf of this machine, beside its slurm.conf: "no" to
+ * value, or "". */
+static void read_own_constrain(const char *config, char *value, size_t size)
+{
+	_cleanup_(freep) char *line = NULL;
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[512] = "";
+	size_t n = 0;
+	char *slash;
+
+	*value = '\0';
+	doctor_get_key(config, "SLURM_CONF", path, sizeof(path) - sizeof("/cgroup.conf"));
+	slash = strrchr(path, '/');
+	if (!slash)
+		return;
+	strcpy(slash, "/cgroup.conf");
+	f = fopen(path, "re");
+	while (f && getline(&line, &n, f) >= 0)
+		if (doctor_get_key(line + strspn(line, " \t"), "ConstrainRAMSpace", value, size))
+			value[strcspn(value, " \t\r#")] = '\0';
+}
+
+/* slurmd reads its own file when it starts, the controller has told what it has read itself. */
+static bool check_own_constrain(struct doctor *d, const char *config, const char *constrain)
+{
+	char own[16];
+
+	read_own_constrain(config, own, sizeof(own));
+	if (!*own || !strcasecmp(own, constrain))
+		return false;
+	doctor_tell(
+		d, DOCTOR_WARN,
+		"the same cgroup.conf on all machines, then scontrol reconfigure, or restart "
+		"slurmd and slurmctld",
+		"ConstrainRAMSpace=%s in the cgroup.conf of this node, and %s in what slurmctld "
+		"uses: with no, staged data is not charged to the job",
+		own, *constrain ? constrain : "nothing");
+	return true;
+}
+
 /* Where jobs have no memory group of Slurm's, nobody holds them to --mem. */
 static void check_memory_limit(struct doctor *d, const char *config)
 {
@@ -55,7 +95,7 @@ static void check_memory_limit(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_WARN, "ConstrainRAMSpace=yes in cgroup.conf",
 			    "ConstrainRAMSpace=no: Slurm does not limit jobs to --mem, and staged "
 			    "data is not charged to the job");
-	else if (*constrain)
+	else if (*constrain && !check_own_constrain(d, config, constrain))
 		doctor_tell(d, DOCTOR_OK, NULL, "ConstrainRAMSpace=%s", constrain);
 }
 

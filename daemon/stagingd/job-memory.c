@@ -24,6 +24,14 @@
 
 /* --- the limit --- */
 
+/* Slurm has made a group for the job, and no limit of it. */
+static bool is_unlimited(uint64_t limit)
+{
+	uint64_t total, available;
+
+	return memory_read_node(&total, &available) == 0 && limit >= total;
+}
+
 void job_memory_set(struct job_memory *m, uint64_t limit, uint64_t used)
 {
 	const bool is_new = !m->known || m->limit != limit;
@@ -34,6 +42,9 @@ void job_memory_set(struct job_memory *m, uint64_t limit, uint64_t used)
 	m->known = true;
 	if (!limit && is_new)
 		log_info("data in memory is not charged to the job");
+	else if (is_new && is_unlimited(limit))
+		log_info("data in memory is not limited by the job's --mem: Slurm has set no limit "
+			 "(ConstrainRAMSpace=no in cgroup.conf, or --mem=0)");
 	m->on_known(m->arg);
 }
 

@@ -312,3 +312,19 @@ test_an_extracted_tar_leaves_what_it_does_not_take() {
 	assert_contains "$(job_output "$id")" "both are there"
 	wait_until 10 job_nodes_clean "$id"
 }
+
+# Fails when a cgroup without a limit is taken for one that limits: no log said that --mem does not hold.
+test_the_log_says_that_slurm_limits_no_memory() {
+	local id out
+
+	need_cgroup
+	sed -i 's/^ConstrainRAMSpace=.*/ConstrainRAMSpace=no/' "$base/etc/slurm/cgroup.conf"
+	at_end "sed -i 's/^ConstrainRAMSpace=.*/ConstrainRAMSpace=yes/' '$base/etc/slurm/cgroup.conf'; '$cluster' slurmd-restart n1"
+	"$cluster" slurmd-restart n1
+	id=$(job_submit alice -w n1 --mem=200 --stage-data="t=$data/flat:shm" <<<'stagectl log')
+	job_done "$id"
+	out="data in memory is (not charged to the job|not limited by the job's --mem: Slurm has set no limit)"
+	assert_match "$(job_output "$id")" "$out"
+	assert_match "$(grep "job=$id " "$base/node/n1/log/stage-data.log")" "$out"
+	assert_match "$(on n1 "$prefix/bin/stagectl" doctor)" "ConstrainRAMSpace=no in the cgroup.conf of this node, and yes in what"
+}

@@ -97,6 +97,9 @@ doctors_script() {
 		'slurm_says PrologFlags RunInJob' "$own_slurm"
 	warn slurm 'ConstrainRAMSpace=no: Slurm does not limit jobs to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
 		'slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
+	warn slurm 'ConstrainRAMSpace=no in the cgroup.conf of this node, and yes' 'the same cgroup.conf on all machines' \
+		'slurm_says SLURM_CONF $d/slurm.conf; sed -i /^ConstrainRAMSpace/d $d/slurm; echo "ConstrainRAMSpace = yes" >>$d/slurm
+		echo " ConstrainRAMSpace=no # as it was" >$d/cgroup.conf' "rm \$d/cgroup.conf; $own_slurm"
 	warn slurm 'TaskPlugin=task/none: Slurm does not limit' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
 	warn slurm 'job_container/tmpfs: jobs have a mount namespace' '?mount? JobNamespace=' \
 		'sed -i /^JobContainerType/d $d/slurm; echo "JobContainerType = job_container/tmpfs" >>$d/slurm' "$own_slurm"
@@ -199,5 +202,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 57" "$out" "what was planted"
+	assert_eq "defects: 58" "$out" "what was planted"
 }
