@@ -153,6 +153,25 @@ static void warn_of_options(const struct conf *conf, const struct dataset *d,
 			 d->name, d->dest);
 }
 
+/* The nodes read the same files, and have no variables but those of here. */
+static void warn_of_keys(const struct dataset *d, const struct conf_source *rule,
+			 const struct checks_user *u)
+{
+	static const char *const files[] = { "credentials", "config" };
+	char path[sizeof(u->home) + sizeof("/.aws/credentials")];
+
+	if (d->scheme != DATASET_SCHEME_S3 || !rule->credentials_user || d->env_keys)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), "%s/.aws/%s", u->home, files[i]);
+		if (access(path, F_OK) == 0)
+			return;
+	}
+	say_warn("%s: no keys for S3 are found: write ~/.aws/credentials, or set AWS_ACCESS_KEY_ID "
+		 "and AWS_SECRET_ACCESS_KEY before you submit",
+		 d->name);
+}
+
 /* The login node's configuration has the say here, the node's has it in the end. */
 static void check_by_rule(const struct conf *conf, const struct dataset *d,
 			  const struct conf_source *rule, const char *gres)
@@ -197,6 +216,7 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 	if (r < 0)
 		say_refuse("%s: %s", d.name, err.text);
 	check_by_rule(conf, &d, rule, gres);
+	warn_of_keys(&d, rule, u);
 }
 
 static void check_rules(const struct conf *conf, const struct dataset_list *list,

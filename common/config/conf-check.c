@@ -199,7 +199,8 @@ int conf_check_endpoint(char **valuep, struct conf_report *r)
 	if (!text)
 		return -ENOMEM;
 	if (url_parse(&url, text, &err) < 0 || url.scheme == URL_S3 || url.path[1])
-		return conf_report(r, EINVAL, "write https://HOST or https://HOST:PORT",
+		return conf_report(r, EINVAL,
+				   "write https://HOST or https://HOST:PORT (or http://)",
 				   "Endpoint: \"%s\" is not the address of a server%s%s", *valuep,
 				   err.text[0] ? ": " : "", err.text);
 	return 0;

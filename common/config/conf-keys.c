@@ -170,7 +170,7 @@ static const struct conf_key keys[] = {
 	  "File with the certificates that https:// trusts; empty: the system's.",
 	  IN(conf_source, ca_file), ANY, conf_check_ca_file },
 	{ "source", "Endpoint", "text", "",
-	  "Address of the S3 server, https://HOST[:PORT]; empty: Amazon's.",
+	  "Address of the S3 server, http[s]://HOST[:PORT]; empty: Amazon's.",
 	  IN(conf_source, endpoint), ANY, conf_check_endpoint },
 	{ "source", "Region", "text", "",
 	  "Region of the S3 server; empty: us-east-1.",

@@ -265,6 +265,15 @@ static const struct {
 	{ 504, EIO, true, "try again later" },
 };
 
+/* "s3://bucket/images", of which only s3://bucket/images/ has objects. A name with a suffix, or with a
+ * slash at its end, is not meant so. */
+static bool may_be_prefix(const char *shown)
+{
+	const char *base = strrchr(shown, '/');
+
+	return base && base[1] && !strchr(base, '.');
+}
+
 /* S3 says in its own words what it does not like, and they are the ones to search for. */
 static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool *againp,
 			    struct error *err)
@@ -289,10 +298,15 @@ static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool 
 		return error_set_hint(err, -errnum,
 				      "the site's Endpoint= and Region= have to be those "
 				      "of the bucket");
+	if (h->status == 403)
+		return error_set_hint(err, -errnum, "check your keys and what they may read");
+	if (h->status != 404)
+		return error_set_hint(err, -errnum, "try again later");
+	if (strcmp(code, "NoSuchKey") != 0 || !may_be_prefix(a->shown))
+		return error_set_hint(err, -errnum, "check bucket and key");
 	return error_set_hint(err, -errnum,
-			      h->status == 403	 ? "check your keys and what they may read"
-			      : h->status == 404 ? "check bucket and key"
-						 : "try again later");
+			      "check bucket and key, or write %s/ for all objects below it",
+			      a->shown);
 }
 
 static int refuse_status(struct http_answer *a, bool *againp, struct error *err)

@@ -280,6 +280,23 @@ with socket.create_server(("0.0.0.0", 9009)) as s:
     while True:
         taken.append(s.accept())'
 
+# Fails when nobody says before the queue that there are no keys, or that a prefix needs its slash.
+test_s3_says_what_is_missing_before_and_after_the_queue() {
+	local id out
+
+	s3_up
+	rm "$pfs/home/alice/.aws/credentials"
+	out=$(as alice bash -c "cd && sbatch --test-only --stage-data='t=s3://closed/flat/' --wrap=true" 2>&1 || true)
+	assert_contains "$out" "t: no keys for S3 are found: write ~/.aws/credentials"
+	assert_one_sentence "$out"
+	s3_keys secret/+key
+	out=$(as alice bash -c "cd && sbatch --test-only --stage-data='t=s3://closed/flat/' --wrap=true" 2>&1 || true)
+	assert_lacks "$out" "no keys"
+	id=$(job_submit alice --stage-data="t=s3://closed/flat" <<<'echo begun')
+	job_failed "$id"
+	assert_contains "$(job_output "$id")" "write s3://closed/flat/ for all objects below it"
+}
+
 # A stage-fetch that waits for a server has the keys in its memory, and is killed as by a crash: no
 # core, nothing in what goes to /dev/log or stands in a file. (That no core is left where others
 # leave theirs is in data test-s3.) Fails when stage-fetch may be dumped, or when it logs what it

@@ -528,7 +528,8 @@ def test_an_open_bucket_gets_no_keys():
 def test_answers_of_s3():
     credentials()
     with S3Server() as s:
-        fails("s3://b/none", s, "404 NoSuchKey .The specified key", "check bucket and key")
+        fails("s3://b/none", s, "404 NoSuchKey .The specified key",
+              "check bucket and key, or write s3://b/none/ for all objects below it")
         with fetch(s.put("x", BIG, status=[503]), s) as w:
             w.ready()
     with S3Server(skewed=True) as s:
