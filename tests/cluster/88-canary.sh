@@ -114,6 +114,45 @@ test_a_node_without_the_plugin_is_no_silent_one() {
 	assert_nodes_fine
 }
 
+# Fails when the documents say more than is so: nobody holds a script whose own node lacks the plugin.
+test_a_script_on_a_node_without_the_plugin_is_not_held() {
+	local id out
+
+	without_plugin n1
+	id=$(job_submit alice -w n1,n2 -N2 --stage-data="t=$data/flat" <<-'JOB'
+	echo "begun on $(hostname) with $STAGE_DATA_PATH_T"
+	cat "$STAGE_DATA_PATH_T/00.bin" >/dev/null || echo "nothing to read"
+	stagectl wait --all-nodes || echo "wait $?"
+	JOB
+	)
+	job_wait "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "begun on n1 with $not_staged/t"
+	assert_contains "$out" "nothing to read"
+	assert_match "$out" "slurmd on n1 has not loaded the plugin.*wait [1-9]"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+# reaped NODE ID: the timer's command has been called, and nothing of the job is there
+reaped() {
+	on "$1" "$prefix/libexec/stage-data/stage-keeper" reap || true
+	on "$1" test ! -e "/run/stage-data/$2"
+}
+
+# A step reads plugstack.conf anew, slurmd does not. Fails when such a job is not staged, or the timer does not clean up.
+test_a_slurmd_that_was_not_restarted_leaves_the_data_to_the_timer() {
+	local id
+
+	without_plugin n1
+	on n1 bash -c "echo '$(<"$base/etc/slurm/plugstack.conf")' >/run/no-plugin"
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'test -s "$STAGE_DATA_PATH_T/00.bin" && echo "staged all the same"')
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "staged all the same"
+	on n1 test -e "/run/stage-data/$id"
+	wait_until 60 reaped n1 "$id"
+}
+
 # Fails when a node that Slurm can't start a step on is not named.
 test_nodes_that_do_not_answer_are_named() {
 	local id out
