@@ -54,6 +54,11 @@ static void tell_warning(void *arg, const char *hint, const char *text)
 	doctor_tell(arg, DOCTOR_WARN, hint, "%s", text);
 }
 
+static void check_version(struct doctor *d)
+{
+	doctor_tell(d, DOCTOR_OK, NULL, "stage-data %s", STAGE_VERSION);
+}
+
 static void check_conf(struct doctor *d)
 {
 	struct error err = ERROR_INIT;
@@ -340,13 +345,9 @@ static void check_rundir(struct doctor *d)
 }
 
 const struct doctor_check doctor_conf_checks[] = {
-	{ "configuration", check_conf },
-	{ "configuration", check_rules },
-	{ "configuration", check_tiers },
-	{ "tokens", check_tokens },
-	{ "log", check_log },
-	{ "metrics", check_metrics },
-	{ "fan-out", check_fanout },
-	{ "run directory", check_rundir },
-	{ NULL, NULL },
+	{ "version", check_version },	   { "configuration", check_conf },
+	{ "configuration", check_rules },  { "configuration", check_tiers },
+	{ "tokens", check_tokens },	   { "log", check_log },
+	{ "metrics", check_metrics },	   { "fan-out", check_fanout },
+	{ "run directory", check_rundir }, { NULL, NULL },
 };

@@ -21,6 +21,7 @@
 #include "common/sandbox/landlock.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
+#include "common/util/memory.h"
 #include "common/util/parse.h"
 
 #define MAGIC_CGROUP2 0x63677270
@@ -219,6 +220,21 @@ static void check_allow_other(struct doctor *d)
 			    "root cannot enter what users mount (no user_allow_other)");
 }
 
+/* Users read only that the node has no memory to spare. */
+static void check_keep_free(struct doctor *d)
+{
+	char keep[PARSE_SIZE_TEXT], all[PARSE_SIZE_TEXT];
+	uint64_t total, available;
+
+	if (!d->conf || memory_read_node(&total, &available) < 0 ||
+	    d->conf->keep_free_memory < total)
+		return;
+	doctor_tell(
+		d, DOCTOR_WARN, "a smaller KeepFreeMemory= of [limits]",
+		"KeepFreeMemory=%s, and this node has %s of memory: nothing is staged to memory",
+		size_to_string(d->conf->keep_free_memory, keep), size_to_string(total, all));
+}
+
 static void check_memory(struct doctor *d)
 {
 	char size[PARSE_SIZE_TEXT], avail[PARSE_SIZE_TEXT], line[256];
@@ -313,6 +329,7 @@ const struct doctor_check doctor_node_checks[] = {
 	{ "user", check_system_user },
 	{ "kernel", check_kernel },
 	{ "memory", check_memory },
+	{ "memory", check_keep_free },
 	{ "cgroup", check_cgroup },
 	{ "tools", check_tools },
 	{ NULL, NULL },

@@ -100,6 +100,8 @@ doctors_script() {
 	warn slurm 'ConstrainRAMSpace=no in the cgroup.conf of this node, and yes' 'the same cgroup.conf on all machines' \
 		'slurm_says SLURM_CONF $d/slurm.conf; sed -i /^ConstrainRAMSpace/d $d/slurm; echo "ConstrainRAMSpace = yes" >>$d/slurm
 		echo " ConstrainRAMSpace=no # as it was" >$d/cgroup.conf' "rm \$d/cgroup.conf; $own_slurm"
+	warn memory 'KeepFreeMemory=*, and this node has * of memory: nothing is staged to memory' 'a smaller KeepFreeMemory=' \
+		'printf "[limits]\nKeepFreeMemory=90T\n" >$conf' "$no_conf"
 	warn slurm 'TaskPlugin=task/none: Slurm does not limit' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
 	warn slurm 'job_container/tmpfs: jobs have a mount namespace' '?mount? JobNamespace=' \
 		'sed -i /^JobContainerType/d $d/slurm; echo "JobContainerType = job_container/tmpfs" >>$d/slurm' "$own_slurm"
@@ -202,5 +204,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 58" "$out" "what was planted"
+	assert_eq "defects: 59" "$out" "what was planted"
 }
