@@ -28,9 +28,20 @@ static int refuse_space(const char *tier, uint64_t need, uint64_t have, struct e
 			  size_to_string(have, have_text));
 }
 
-/* One exchange; ask_lock is held. */
-static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint64_t *havep,
-			  struct error *err)
+/* Of what is written, where nobody knows how much there is to come. */
+static int refuse_more(const char *tier, uint64_t most, struct error *err)
+{
+	char text[PARSE_SIZE_TEXT];
+
+	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
+			  "its files need more than the %s that %s has left for them",
+			  size_to_string(most, text),
+			  !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier);
+}
+
+/* One exchange; ask_lock is held. is_all: with what is granted these are all bytes it will take. */
+static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, bool is_all,
+			  uint64_t *havep, struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_RESERVE), *answer = NULL;
@@ -53,7 +64,8 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 	}
 	if (bytes <= *havep && kv_get(answer, "why"))
 		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", kv_get(answer, "why"));
-	return refuse_space(p->tier, atomic_load(&p->granted_bytes) + bytes, *havep, err);
+	return is_all ? refuse_space(p->tier, atomic_load(&p->granted_bytes) + bytes, *havep, err)
+		      : refuse_more(p->tier, atomic_load(&p->granted_bytes) + *havep, err);
 }
 
 int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
@@ -70,7 +82,7 @@ int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
 		atomic_store(&p->granted_files, 0);
 		p->beside_bytes = 0; /* stagingd takes what is in another tier back */
 	}
-	r = reserve_locked(ctx, bytes, files, &have, err);
+	r = reserve_locked(ctx, bytes, files, true, &have, err);
 	pthread_mutex_unlock(&p->ask_lock);
 	if (havep)
 		*havep = have;
@@ -139,9 +151,9 @@ static int reserve_more(struct ctx *ctx, struct error *err)
 		uint64_t step_files = files && files < CHARGE_STEP_FILES ? CHARGE_STEP_FILES
 									 : files;
 
-		r = reserve_locked(ctx, step_bytes, step_files, &have, NULL);
+		r = reserve_locked(ctx, step_bytes, step_files, false, &have, NULL);
 		if (r == -ENOSPC)
-			r = reserve_locked(ctx, bytes, files, &have, err);
+			r = reserve_locked(ctx, bytes, files, false, &have, err);
 		else if (r < 0)
 			ctx_check(ctx, err);
 	}

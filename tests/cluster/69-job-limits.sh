@@ -328,3 +328,18 @@ test_the_log_says_that_slurm_limits_no_memory() {
 	assert_match "$(grep "job=$id " "$base/node/n1/log/stage-data.log")" "$out"
 	assert_match "$(on n1 "$prefix/bin/stagectl" doctor)" "ConstrainRAMSpace=no in the cgroup.conf of this node, and yes in what"
 }
+
+# Fails when the bytes that were wanted next are given for the size of the archive, which nobody knows.
+test_an_archive_of_unknown_size_says_what_there_is_for_it() {
+	local id
+
+	mkdir "$work/zeros"
+	head -c 320M /dev/zero | split -b 8M - "$work/zeros/"
+	tar -C "$work/zeros" -czf "$pfs/gate/zeros.tar.gz" .
+	at_end "rm -f '$pfs/gate/zeros.tar.gz'"
+	chmod 0644 "$pfs/gate/zeros.tar.gz"
+	id=$(job_submit alice -w n1 --mem=200 --stage-data="z=/srv/pfs/gate/zeros.tar.gz:shm" <<<'echo begun')
+	job_failed "$id"
+	assert_match "$(job_output "$id")" "its files need more than the 1[0-9.]+ MiB that memory has left for them"
+	wait_until 10 job_nodes_clean "$id"
+}
