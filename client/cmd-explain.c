@@ -81,15 +81,12 @@ static void print_lines(const char *name, const char *text)
 		output_lines(stdout, "            ", text + n + 1);
 }
 
-static void print_amount(const char *format, uint64_t total, uint64_t n_files)
+static void print_amount(const struct kv *facts)
 {
-	char size[PARSE_SIZE_TEXT], files[64] = "";
+	char text[256];
 
-	if (n_files > 1)
-		snprintf(files, sizeof(files), ", %llu files", (unsigned long long)n_files);
-	if (format[0] || total)
-		print_field("found", "%s%s%s%s", format, format[0] ? ", " : "",
-			    total ? size_to_string(total, size) : "size not known", files);
+	plan_get_found(facts, text, sizeof(text));
+	print_field("found", "%s", text);
 }
 
 static void print_advice(const struct kv *facts, const char *source)
@@ -147,7 +144,7 @@ static void explain_snapshot(struct explain *e, const struct snapshot *s)
 	output_lines(stdout, "", s->name);
 	print_field("asked", "%s, destination %s", s->source, s->dest[0] ? s->dest : "auto");
 	print_field("rule", "%s", s->rule);
-	print_amount(s->format, s->total, s->n_files);
+	print_amount(s->kv);
 	print_field("plan", "%s", s->plan);
 	print_lines("why", s->why);
 	print_field("state", "%s after %s", stage_state_to_string(s->state),
@@ -275,8 +272,7 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 		    a->match[0] ? ")" : "");
 	print_field("tiers", "%s", a->tiers);
 	if (f) {
-		print_amount(kv_get_or_empty(f, "format"), kv_get_u64(f, "total", 0),
-			     kv_get_u64(f, "nfiles", 0));
+		print_amount(f);
 		print_field("plan", "%s", a->code ? "" : kv_get_or_empty(f, "plan"));
 		print_lines("why", kv_get_or_empty(f, "why"));
 	}

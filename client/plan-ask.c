@@ -268,3 +268,20 @@ void plan_get_keep(const struct conf *conf, const struct dataset *d, const struc
 		 duration_to_string(keep_ms, time),
 		 keep_ms < d->keep_ms ? ": the site's MaxKeep=" : "");
 }
+
+void plan_get_found(const struct kv *facts, char *buf, size_t size)
+{
+	const uint64_t total = kv_get_u64(facts, "total", 0);
+	const uint64_t n_files = kv_get_u64(facts, "nfiles", 0);
+	const char *format = kv_get_or_empty(facts, "format");
+	char bytes[PARSE_SIZE_TEXT], files[64] = "";
+
+	if (!strcmp(format, "plain"))
+		format = strcmp(kv_get_or_empty(facts, "kind"), "dir") ? "file" : "directory";
+	if (n_files > 1)
+		snprintf(files, sizeof(files), ", %llu files", (unsigned long long)n_files);
+	buf[0] = '\0';
+	if (format[0] || total)
+		snprintf(buf, size, "%s%s%s%s", format, format[0] ? ", " : "",
+			 total ? size_to_string(total, bytes) : "size not known", files);
+}

@@ -46,3 +46,6 @@ void plan_get_advice(const struct kv *facts, const char *source, char *buf, size
  * not; "" where it was not asked for. */
 void plan_get_keep(const struct conf *conf, const struct dataset *d, const struct kv *facts,
 		   char *buf, size_t size);
+
+/* "tar, 286 MiB", "directory, 12 MiB, 30 files"; "": nothing is known. */
+void plan_get_found(const struct kv *facts, char *buf, size_t size);

@@ -405,5 +405,5 @@ void progress_hold_text(const struct snapshot_list *l, char *buf, size_t size)
 	if (s->node[0])
 		n += snprintf(buf + n, size - (size_t)n, " (%.64s)", s->node);
 	if (n_behind > 1)
-		snprintf(buf + n, size - (size_t)n, " and %zu more", n_behind - 1);
+		snprintf(buf + n, size - (size_t)n, " and %zu more not ready", n_behind - 1);
 }

@@ -133,7 +133,8 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
-	plan_why(p, "%s: %s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
+	plan_why(p, "%s: %s%s", tier_text(tier),
+		 s->known ? "fits, " : "chosen, its free space is checked when it is staged",
 		 s->known ? s->limit : "");
 	return true;
 }

@@ -193,3 +193,14 @@ test_a_canary_key_is_nowhere() {
 	out=$(job_refused alice --stage-data="t=https://user:$key@data.example.org/x.tar" <<<true)
 	assert_lacks "$out" "$key"
 }
+
+# Fails when explain says "plain" of a directory, or that a disk's space is not known of what is planned for it.
+test_explain_says_directory() {
+	local out
+
+	out=$(as alice stagectl explain "$data/flat:ssd")
+	assert_match "$out" "found +directory"
+	assert_lacks "$out" "not known yet"
+	out=$(as alice stagectl explain "$data/flat/00.bin")
+	assert_match "$out" "found +file"
+}

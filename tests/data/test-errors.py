@@ -199,7 +199,7 @@ def test_what_a_tier_lacks_has_one_hint():
     base = scratch()
     open(f"{base}/f", "w").close()
     for text, last in (("look at /p/: No such file or directory; make that directory", "make that directory"),
-                       ("lost", "try again; if it stays, ask the site")):
+                       ("lost", "write another DEST, such as :shm, or leave it out; the site can say why it is missing")):
         with Worker(f"x={base}/f:ssd", answers={"tier": lambda m: dict(op="tierdir", text=text)}) as w:
             told = w.error()["text"]
         assert told.endswith(f"tier ssd: {text}" if last in text else f"tier ssd: {text}; {last}"), told

@@ -207,7 +207,7 @@ static void test_the_line_of_a_held_job(void **state)
 	assert_string_equal(text, "imagenet 41 % 2.1 GB/s ETA 1:10 (n3)");
 	update(&l, "val", "staging", 50, 100);
 	progress_hold_text(&l, text, sizeof(text));
-	assert_string_equal(text, "imagenet 41 % 2.1 GB/s ETA 1:10 (n3) and 1 more");
+	assert_string_equal(text, "imagenet 41 % 2.1 GB/s ETA 1:10 (n3) and 1 more not ready");
 	update(&l, "imagenet", "ready", 100, 100);
 	update(&l, "val", "failed", 50, 100);
 	progress_hold_text(&l, text, sizeof(text));
