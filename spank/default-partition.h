@@ -11,8 +11,8 @@
 
 /*
  * The partition with Default=YES in the file at path and in what it includes, to name. -ENOENT:
- * there is none; -EAGAIN: a plugin of the controller may choose another one (JobSubmitPlugins=); -errno:
- * a file can't be read.
+ * there is none; -EAGAIN: a plugin of the controller may choose another one (JobSubmitPlugins=);
+ * -errno: a file can't be read.
  */
 int default_partition_read(const char *path, char *name, size_t size);
 

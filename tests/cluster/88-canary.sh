@@ -239,3 +239,18 @@ test_a_rule_is_narrowed_for_a_trial() {
 	out=$(job_refused bob --stage-data="t=$data/flat" <<<true)
 	assert_contains "$out" "rule pfs of the site does not admit user bob"
 }
+
+# The shell of salloc is on the login node, where its variables name no data. Fails when the recipe of the manual
+# page does not give them.
+test_the_shell_of_salloc_gets_its_paths_from_a_node() {
+	local out
+
+	# shellcheck disable=SC2016
+	out=$(as alice salloc -Q -N1 --stage-data="t=$data/flat" bash -c '
+		srun -Q stagectl wait -q
+		eval "$(srun -Q -N1 -n1 stagectl env)"
+		echo "path $STAGE_DATA_PATH_T"
+		srun -Q cat $STAGE_DATA_PATH_T/00.bin | cksum' 2>&1)
+	assert_match "$out" "path /run/stage-data/[0-9]+/t/data/t"
+	assert_contains "$out" "$(cksum <"$pfs/data/flat/00.bin")"
+}

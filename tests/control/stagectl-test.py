@@ -728,7 +728,7 @@ class Showing(unittest.TestCase):
         for value in values - {"@", "@**"}:
             with self.subTest(value):
                 for item in re.sub(r",(?=/|[a-z]+=/)", "\n", value).splitlines():
-                    r = stagectl("explain", "--timeout", "5", item, HOME="/home/alice", SCRATCH="/p", STAGE_CONF="/dev/null")
+                    r = stagectl("explain", "--timeout", "5", item, HOME="/home/alice", SCRATCH="/p", n="0", STAGE_CONF="/dev/null")
                     self.assertNotEqual(r.returncode, 2, r.stderr)
 
     def test_configurations_of_documents_have_no_errors(self):
