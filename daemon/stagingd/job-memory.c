@@ -43,8 +43,8 @@ void job_memory_set(struct job_memory *m, uint64_t limit, uint64_t used)
 	if (!limit && is_new)
 		log_info("data in memory is not charged to the job");
 	else if (is_new && is_unlimited(limit))
-		log_info("data in memory is not limited by the job's --mem: Slurm has set no limit "
-			 "(ConstrainRAMSpace=no in cgroup.conf, or --mem=0)");
+		log_info(
+			"data in memory is not limited by the job's --mem: Slurm has set no limit");
 	m->on_known(m->arg);
 }
 
