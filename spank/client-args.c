@@ -160,8 +160,10 @@ void client_args_get(struct client_args *args)
 		return;
 	client_args_read(args, words, size);
 	read_environment(args, program_invocation_short_name);
-	if (!strcmp(program_invocation_short_name, "sbatch") && !args->is_wrapped)
+	if (!strcmp(program_invocation_short_name, "sbatch") && !args->is_wrapped) {
 		script = read_text(args->script ? args->script : "/dev/stdin", &size);
+		args->partition_by_other |= !script;
+	}
 	if (script)
 		client_args_read_script(args, script);
 	args->script = NULL; /* lent by words */

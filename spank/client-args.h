@@ -22,7 +22,7 @@ struct client_args {
 	bool memory_given;
 	uint64_t memory;	 /* of --mem, bytes a node; 0: not given, or all of the node's */
 	char partition[1024];	 /* as given, maybe a list; "" if not */
-	bool partition_by_other; /* --reservation or --clusters may choose it */
+	bool partition_by_other; /* --reservation, --clusters or an unread script may set it */
 	bool last_wins;		 /* while the command line is read */
 	const char *script;	 /* first word that is not an option; lent, or NULL */
 };

@@ -20,9 +20,11 @@ test_a_job_that_may_start_elsewhere_passes_no_canary() {
 	assert_contains "$out" "partition other has no staging"
 	job_run alice --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
 	sed -i 's/^Partitions=main/Partitions=other/' "$base/etc/stage-data/stage-data.conf"
-	out=$(job_refused alice --stage-data="t=$data/flat" <<<true)
+	out=$(job_refused alice --stage-data="t=$data/flat" --wrap=true </dev/null)
 	assert_contains "$out" "the job goes to the default partition main, which has no staging; submit with \`-p other\`"
 	assert_one_sentence "$out"
+	# a script that nobody but sbatch can read may name it
+	printf '#!/bin/bash\n#SBATCH -p other\ntrue\n' | cat | as alice sbatch --test-only --stage-data="t=$data/flat"
 	job_run alice -p other --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
 	sed -i 's/^Partitions=other/Partitions=main/' "$base/etc/stage-data/stage-data.conf"
 	job_run alice -p other -p main --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'

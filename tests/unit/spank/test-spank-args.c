@@ -205,12 +205,36 @@ static void test_long_lines_and_bytes_without_end_are_survived(void **state)
 	client_args_read(&args, "", 0);
 }
 
+/* Who names none may get one from these, and not the default one. */
+static void test_others_may_choose_the_partition(void **state)
+{
+	static const struct {
+		const char *line;
+		bool by_other;
+	} cases[] = {
+		{ "sbatch job.sh", false },
+		{ "sbatch --reservation=r job.sh", true },
+		{ "srun --reservation r true", true },
+		{ "sbatch -M other job.sh", true },
+		{ "sbatch --clusters=other job.sh", true },
+		{ "sbatch job.sh --reservation=r", false }, /* the script's own */
+	};
+	struct client_args args;
+	char buf[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		read_line(&args, cases[i].line, buf);
+		assert_int_equal(args.partition_by_other, cases[i].by_other);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_lines),
 		cmocka_unit_test(test_script_lines),
 		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_others_may_choose_the_partition),
 		cmocka_unit_test(test_gres),
 		cmocka_unit_test(test_memory_is_read_as_slurm_reads_it),
 		cmocka_unit_test(test_the_command_line_wins_over_the_script),
