@@ -148,7 +148,7 @@ static int release(struct clean *c, struct error *err)
 	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
 
 	if (r < 0 && r != -ENOENT)
-		log_warning("not all that the manifests of job %u name could be removed: %s",
+		log_warning("job %u: some entries of its manifests could not be removed: %s",
 			    c->st->job_id, strerror(-r));
 	return 0;
 }

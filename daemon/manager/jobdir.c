@@ -178,8 +178,8 @@ static void believe_root(const struct jobdir *d, struct state *st)
 	if (!d->uid || (st->uid == d->uid && st->gid == d->gid))
 		return;
 	if (told != d->id.job_id)
-		log_warning("the record of job %u says uid %u, gid %u, and root made its directory "
-			    "for uid %u, gid %u: that counts",
+		log_warning("the record of job %u says uid %u, gid %u, but root made its directory "
+			    "for uid %u, gid %u: using the latter",
 			    d->id.job_id, st->uid, st->gid, d->uid, d->gid);
 	told = d->id.job_id;
 	st->uid = d->uid;

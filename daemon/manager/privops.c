@@ -121,8 +121,8 @@ int privops_do(struct privop *a, int *out, size_t *n_outp)
 	/* A log on a network's file system may say so itself, and is not told of itself. */
 	if (r == -ETIMEDOUT && kind != PRIVOP_LOG)
 		log_warning(
-			"root waited five seconds for a directory or a mount and waits no longer "
-			"(operation %u): somebody keeps it busy, such as a user who lists it",
+			"operation %u on a directory or mount took over 5 s; root no longer waits "
+			"(another process keeps it locked)",
 			kind);
 	return r;
 }

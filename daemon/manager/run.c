@@ -64,8 +64,8 @@ static int find_another(struct manager *k, const struct jobdir *d)
 	    !state_is_current(&st) || !helper_is_alive(&st.keeper))
 		return RUN_E_SUCCESS;
 	if (st.uid != k->st.uid || st.gid != k->st.gid) {
-		log_warning("a job of uid %u, gid %u had this number, and its keeper is here yet: "
-			    "it is ended",
+		log_warning("an old job of uid %u, gid %u with this number still has a keeper: "
+			    "ending it",
 			    st.uid, st.gid);
 		return RUN_E_FOREIGN;
 	}
