@@ -41,7 +41,7 @@ DECIDED = [
     ("fetch-concurrency.h", r"#define FETCH_CONCURRENCY_MAX ", int,
      [(CONF5, r"A number above (\d+) counts as 64"), (CONF5, r"A number above 64 counts as (\d+)")]),
     ("copy-concurrency.h", r"#define COPY_CONCURRENCY_MAX ", int,
-     [(CONF5, r"from two up to (\d+) (?:where|if)"), (CONF5, r"A number above 64 counts as (\d+)")]),
+     [(CONF5, r"two, and up to (\d+) if"), (CONF5, r"A number above 64 counts as (\d+)")]),
     ("ctx-task.c", r"#define CTX_DEFAULT_THREADS ", int, [(CONF5, r"CPUs on the node, at\s+most (\d+)")]),
     ("ctx-task.c", r"#define CTX_MAX_THREADS ", int,
      [(CONF5, r"A number\s+above (\d+) counts as 256"), (CONF5, r"A number\s+above 256 counts as (\d+)")]),
