@@ -22,7 +22,8 @@ struct async {
 	struct loop_child child;
 	struct loop_timer deadline;
 	int result_fd;
-	void (*done)(void *arg, int r, const struct error *err); /* NULL: told, or abandoned */
+	/* NULL: was called already, or the task was abandoned */
+	void (*done)(void *arg, int r, const struct error *err);
 	void *arg;
 };
 
@@ -71,7 +72,7 @@ static void on_deadline(void *arg)
 	async_tell(c, &err);
 }
 
-/* Does not return. */
+/* Runs fn in the child and sends its error to the parent. Does not return. */
 static void work(int fd, int (*fn)(void *fn_arg, struct error *err), void *fn_arg)
 {
 	struct error err = ERROR_INIT;

@@ -58,7 +58,7 @@ static struct grant *budget_find(const struct budget *b, uint32_t owner, const c
 	return NULL;
 }
 
-/* The one that owner was granted last: what it writes goes there. */
+/* Returns the newest grant of the owner. The bytes that it writes count for this grant. */
 static struct grant *find_last(const struct budget *b, uint32_t owner)
 {
 	struct grant *last = NULL;
@@ -120,7 +120,7 @@ void budget_give_back(struct budget *b, uint32_t owner, uint64_t bytes)
 		g->written = g->bytes;
 }
 
-/* tier: that stays; NULL: none. */
+/* Releases the owner's grants in all tiers but `tier`. NULL: in all tiers. */
 static void give_back_others(struct budget *b, uint32_t owner, const char *tier)
 {
 	struct list *pos, *tmp;

@@ -14,19 +14,19 @@ int budget_new(struct budget **bp);
 void budget_free(struct budget *b);
 DEFINE_FREEP(struct budget, budget_free)
 
-/* Adds to what owner has in the tier. -ENOMEM. */
+/* Adds to the owner's grant in the tier. Returns 0 or -ENOMEM. */
 int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t bytes,
 		 uint64_t files);
-/* So much of what owner was granted is there. */
+/* Sets how many bytes of its newest grant the owner has written. */
 void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes);
-/* So much of what owner was granted last is not needed. */
+/* Reduces the owner's last grant by bytes that it does not need. */
 void budget_give_back(struct budget *b, uint32_t owner, uint64_t bytes);
-/* Everything of owner is given back. */
+/* Releases all grants of the owner. */
 void budget_return(struct budget *b, uint32_t owner);
-/* What owner has in other tiers is given back: it has gone to this one. */
+/* Releases the owner's grants in all other tiers, because its data now goes to this one. */
 void budget_move(struct budget *b, uint32_t owner, const char *tier);
 
-/* Sums; tier NULL: all. */
+/* Return sums over all owners. tier NULL: over all tiers. */
 uint64_t budget_get_reserved(const struct budget *b, const char *tier);
 uint64_t budget_get_unwritten(const struct budget *b, const char *tier);
 uint64_t budget_get_files(const struct budget *b);

@@ -7,8 +7,8 @@
 #include "common/util/error.h"
 #include "daemon/stagingd/stage.h"
 
-/* errnum: what the worker said, 0: nothing. */
+/* errnum: the error number that the worker reported; 0: none. */
 enum stage_cause cause_find(enum stage_event ev, enum stage_exit code, int errnum);
 
-/* "": none. */
+/* Returns the word for a cause; "" for STAGE_CAUSE_NONE. */
 const char *cause_to_string(enum stage_cause cause);

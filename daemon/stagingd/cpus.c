@@ -17,7 +17,7 @@
 #define SELDOM_MS 1000
 #define OFTEN_FOR_MS 5000
 
-/* true: they are others than were known. */
+/* Reads the job's CPUs into c->set. Returns true if they differ from the known ones. */
 static bool cpus_find(struct cpus *c)
 {
 	cpu_set_t set[ARRAY_SIZE(c->set)];
@@ -32,8 +32,8 @@ static bool cpus_find(struct cpus *c)
 	return true;
 }
 
-/* Each of its threads; and again, for those which one that was not bound yet has started
- * meanwhile. */
+/* Binds each thread of the process. A second pass binds threads that were started during the first
+ * one by a thread that was not bound yet. */
 static void bind_process(const struct cpus *c, pid_t pid)
 {
 	char path[32];
@@ -50,7 +50,7 @@ static void bind_process(const struct cpus *c, pid_t pid)
 	}
 }
 
-/* Slurm makes a job's cpuset with all CPUs, and takes away what is not the job's after that. */
+/* Slurm creates a job's cpuset with all CPUs, and removes the CPUs of other jobs later. */
 static bool may_change(const struct cpus *c)
 {
 	return !c->known || loop_get_time(c->loop) < c->slow_ms;

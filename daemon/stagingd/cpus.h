@@ -20,18 +20,19 @@ struct cpus {
 	uint32_t job_id;
 	const struct job_runs *runs;
 	struct loop_timer timer;
-	uint64_t slow_ms; /* when to look less often */
+	uint64_t slow_ms; /* time from which the timer runs less often */
 	bool known;
-	cpu_set_t set[8]; /* 8192 CPUs */
+	cpu_set_t set[8]; /* space for 8192 CPUs */
 };
 
-/* The caller has filled in the first three fields. */
+/* The caller sets the first three fields before. */
 void cpus_init(struct cpus *c);
 void cpus_start(struct cpus *c);
 void cpus_deinit(struct cpus *c);
 
-/* Now, if they are not known: before something is started that goes by their number. */
+/* Looks for the job's CPUs now, if they are not known. Called before something is started that
+ * depends on their number. */
 void cpus_look(struct cpus *c);
 
-/* A worker has been started. */
+/* Binds a worker that has just been started. */
 void cpus_add(struct cpus *c, pid_t pid);

@@ -45,8 +45,8 @@ static void print_dataset(const struct job_info *info, const struct stage *s, FI
 	fprintf(f, "%s=%s/" RUNDIR_PRIVATE "/list.%s\n", name, info->rundir, d->name);
 }
 
-/* The whole run directory: the socket is in it, and the mount of an image, to which an entry of
- * STAGE_DATA_DIR may be a link. */
+/* Names the whole run directory, because it contains the socket and the mounts of images, to which
+ * entries of STAGE_DATA_DIR may link. */
 static void print_containers(const struct job_info *info, FILE *f)
 {
 	const char *list = info->conf ? info->conf->containers_export : "";

@@ -11,8 +11,8 @@ struct error;
 struct job_info;
 struct job_runs;
 
-/* Writes the lines to f: for the file and for the op `env`. */
+/* Writes the lines to f. Used for the file and for the operation `env`. */
 void env_file_print(const struct job_info *info, const struct job_runs *runs, FILE *f);
 
-/* Writes env.tmp and renames it. */
+/* Writes the file under a temporary name and renames it. Returns 0 or an error with err set. */
 int env_file_write(const struct job_info *info, const struct job_runs *runs, struct error *err);

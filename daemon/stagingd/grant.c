@@ -54,7 +54,8 @@ static void measure(struct memory_facts *f, const struct grants *g)
 		f->fs_free = MEMORY_LIMITS_NONE;
 }
 
-/* tier: as the ledger has t, which is NULL for a place that is in no tier. */
+/* Returns the bytes that may still be granted. tier: the name under which the budget counts t; t is
+ * NULL for a place outside of all tiers. */
 static uint64_t get_have(const struct grants *g, const struct conf_tier *t, const char *tier,
 			 enum memory_limit *limitp)
 {

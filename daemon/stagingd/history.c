@@ -12,7 +12,8 @@ void history_add_state(struct history *h, enum stage_state state, uint64_t now_m
 {
 	size_t i = h->n_states < HISTORY_MAX_STATES ? h->n_states++ : HISTORY_MAX_STATES - 1;
 
-	/* The loop's time is of its last event, and may be before a time that was read since. */
+	/* The loop's time is the time of its last event, so it may be earlier than a time read
+	 * since. */
 	if (i > 0 && now_ms < h->states[i - 1].ms)
 		now_ms = h->states[i - 1].ms;
 	h->states[i].state = state;
@@ -76,7 +77,7 @@ uint64_t history_get_unix_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* now_ms, or the time of what is last in h: see history_add_state(). */
+/* Returns now_ms, or the time of the last state in h if that is later: see history_add_state(). */
 static uint64_t get_end(const struct history *h, uint64_t now_ms)
 {
 	const uint64_t last_ms = h->states[h->n_states - 1].ms;

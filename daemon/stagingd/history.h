@@ -14,7 +14,7 @@ struct kv;
 #define HISTORY_MAX_STATES 16
 #define HISTORY_MAX_POINTS 64
 
-/* All zeros is an empty one. Times are those of the loop. */
+/* An empty history is all zeros. Times are those of the loop. */
 struct history {
 	struct {
 		enum stage_state state;
@@ -25,17 +25,18 @@ struct history {
 		uint64_t ms, bytes;
 	} points[HISTORY_MAX_POINTS];
 	size_t n_points;
-	uint64_t step_ms; /* between two points */
-	uint64_t read_ms; /* the last read of what is mounted; 0: none is known */
+	uint64_t step_ms; /* minimum time between two points */
+	uint64_t read_ms; /* time of the last read from a mounted image; 0: not known */
 };
 
-/* When there are too many, the last one is replaced. */
+/* Adds a state. If the history is full, the last state is replaced. */
 void history_add_state(struct history *h, enum stage_state state, uint64_t now_ms);
 
-/* The last point is always the newest one. When there are too many, every second one is dropped. */
+/* Adds a point. The last point is always the newest. If the history is full, every second point is
+ * dropped. */
 void history_add_bytes(struct history *h, uint64_t bytes, uint64_t now_ms);
 
-/* Now, by the wall clock. */
+/* Returns the current wall-clock time. */
 uint64_t history_get_unix_ms(void);
 
 /* Sets begun, age, states, series and lastread of docs/protocol.md. unix_ms: now_ms by the wall

@@ -30,7 +30,7 @@ static char *get_user_name(uid_t uid)
 	return p ? strdup(p->pw_name) : number_to_string((unsigned)uid);
 }
 
-/* The effective group first: it need not be among the supplementary ones. */
+/* Puts the effective group first, because it may be missing among the supplementary groups. */
 static int read_groups(struct identity *id)
 {
 	int n = getgroups(0, NULL);

@@ -11,7 +11,7 @@ struct identity {
 	size_t n_groups;
 };
 
-/* Of this process. What has no name gets its number. Asks the name service, which may take a
- * while. -ENOMEM. */
+/* Reads the names for this process. An id without a name is written as a number. Asks the name
+ * service, which may take a while. Returns 0 or -ENOMEM. */
 int identity_init(struct identity *id);
 void identity_deinit(struct identity *id);

@@ -14,7 +14,7 @@
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
 
-#define KEEPER_END_MS 4000 /* the keeper waits for us */
+#define KEEPER_END_MS 4000 /* the keeper waits this long for stagingd to end */
 
 static void finish(struct job *job)
 {

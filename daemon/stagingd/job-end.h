@@ -12,24 +12,26 @@ struct job;
 
 struct job_end {
 	bool begun, removing, done;
-	bool with_keeper; /* it is to end with us */
+	bool with_keeper; /* the keeper does not know that the job is over; it is asked to end
+			   * together with stagingd */
 	bool keeper_gone;
 	struct loop_timer timer;
-	void (*on_end)(void *arg); /* everything that had to be done is */
+	void (*on_end)(void *arg); /* called when the end is complete */
 	void *arg;
 };
 
 void job_end_init(struct job *job);
 
-/* The end of the job; on_end() follows. With a keeper what is ready stays. */
+/* Begins the end of the job; on_end() is called later. With a keeper, ready datasets stay. */
 void job_end(struct job *job);
 
-/* The same where nobody tells the keeper that the job is over: we do, and all is taken away. */
+/* Begins the end of a job of which the keeper has not heard that it is over. The keeper is told,
+ * and removes everything. */
 void job_end_with_keeper(struct job *job);
 
-/* Something has ended: is that all? */
+/* Called when something has ended; finishes the end of the job if nothing else is left. */
 void job_end_check(struct job *job);
 
-/* The exit status and the sentence for who waits for a dataset that is not ready, or asks for one
- * more. */
+/* Returns the exit status, and in *textp the reason, for a client that waits for a dataset or wants
+ * to add one while the job ends. */
 int job_end_get_reason(const struct job *job, const char **textp);

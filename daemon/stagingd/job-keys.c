@@ -26,7 +26,7 @@
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
 
-#define FIRST_MS 60000 /* then the files are looked at */
+#define FIRST_MS 60000 /* time to wait for a client's keys before the files are tried */
 #define WAITS "credentials"
 
 void job_keys_deinit(struct job_keys *jk)
@@ -42,7 +42,7 @@ void stage_keys_deinit(struct stage_run *run)
 	run->keys.found = NULL;
 }
 
-/* Whoever may read the bucket without keys is not asked for any. */
+/* Returns whether the dataset needs keys. Sources that can be read anonymously need none. */
 static bool takes_keys(const struct stage *s)
 {
 	return dataset_takes_keys(s->dataset) && !(s->web && strstr(s->web, "anonymous\tyes"));
@@ -95,13 +95,13 @@ static void explain(const struct stage_run *run, const char *found, char *buf, s
 		 found);
 }
 
-/* Nobody has any: what waited for them before it looked elsewhere does that now, what has looked
- * fails. */
+/* Ends the wait without keys. If the worker has not tried the files yet, it does so now; else the
+ * dataset fails. */
 static void give_up(struct stage_run *run)
 {
 	char text[ERROR_MAX_SIZE];
 
-	if (!is_waiting(run)) /* released meanwhile */
+	if (!is_waiting(run)) /* it was released in the meantime */
 		return;
 	end(run);
 	if (!run->keys.found)
@@ -156,12 +156,12 @@ bool job_keys_miss(struct stage_run *run, const char *found, char *buf, size_t s
 	run->keys.found = strdup(found);
 	if (run->keys.state == STAGE_KEYS_OPEN)
 		return run->keys.found != NULL;
-	explain(run, found, buf, size); /* it has waited before it looked */
+	explain(run, found, buf, size); /* the wait for a client is already over */
 	*textp = buf;
 	return false;
 }
 
-/* ---- what clients bring ---- */
+/* ---- keys from clients ---- */
 
 static void take_none(struct job_keys *jk, const char *why)
 {

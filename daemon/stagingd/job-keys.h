@@ -26,15 +26,17 @@ struct job_keys {
 	const struct job_runs *runs;
 	const struct job_end *end;
 
-	struct keys *keys; /* NULL: none */
-	char none[160];	   /* why the one who was asked last had none; "": nobody was */
-	unsigned n_asked;  /* goes up whenever one more dataset begins to wait */
+	struct keys *keys; /* NULL: no client has sent keys */
+	char none[160];	   /* why the client that was asked last had no keys; "": no client has
+			    * said so */
+	unsigned n_asked;  /* incremented when a dataset begins to wait for keys */
 };
 
-/* What one dataset has come to; in struct stage_run. */
+/* State of one dataset's keys; part of struct stage_run. */
 struct stage_keys {
 	enum { STAGE_KEYS_OPEN, STAGE_KEYS_WAITING, STAGE_KEYS_ANSWERED } state;
-	char *found; /* what the worker found in the files; NULL: it did not look */
+	char *found; /* the worker's error from its search in the files; NULL: it has not
+		      * searched yet */
 	struct loop_timer timer;
 };
 
@@ -42,23 +44,26 @@ void job_keys_deinit(struct job_keys *jk);
 void stage_keys_init(struct stage_run *run);
 void stage_keys_deinit(struct stage_run *run);
 
-/* Must the dataset stay queued, because it waits for keys? It may begin to, here. */
+/* Returns whether the dataset must stay queued because it waits for keys. Starts the wait if
+ * necessary. */
 bool job_keys_hold(struct job_keys *jk, struct stage_run *run);
 
-/* Its worker has found none in the files, and is ending. True: the dataset is to be queued again.
- * False: it has failed; *textp is the sentence, of buf where there is more to say. */
+/* Called when the dataset's worker has found no keys in the files and is ending. Returns true if
+ * the dataset must be queued again. False: the dataset has failed; *textp is the reason, which is
+ * `found` or a longer text in buf. */
 bool job_keys_miss(struct stage_run *run, const char *found, char *buf, size_t size,
 		   const char **textp);
 
-/* A client answers: by keys in a message, or by the field `none`. They take the place of those that
- * were there. -EINVAL: they are neither. */
+/* Takes a client's answer: keys, which replace earlier ones, or the field `none` with the reason
+ * why it has none. Returns 0 or an error with err set; -EINVAL: the answer has neither. */
 int job_keys_take(struct job_keys *jk, const struct kv *kv, struct error *err);
 
-/* Does a dataset wait for them? */
+/* Returns whether a dataset waits for keys. */
 bool job_keys_are_wanted(const struct job_keys *jk);
 
-/* A descriptor for its worker (common/protocol/keys.h), or -1. */
+/* Returns a descriptor from which the worker can read the keys (common/protocol/keys.h), or -1. The
+ * caller owns it. */
 int job_keys_to_fd(const struct job_keys *jk, const struct stage_run *run);
 
-/* Wipes them if no dataset is left that could need them. */
+/* Wipes and frees the keys if no dataset can need them any more. */
 void job_keys_look(struct job_keys *jk);

@@ -99,7 +99,7 @@ static void on_gone(void *arg)
 		job->end.on_end(job->end.arg);
 		return;
 	}
-	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
+	/* This goes to syslog only, because the keeper writes the site's LogFile. */
 	log_error("the keeper is gone: nothing more is staged on this node; ready datasets can "
 		  "be read until the job ends");
 	job_end(job);

@@ -7,6 +7,7 @@
 struct error;
 struct job;
 
-/* Sets job->launcher. keeper_fd: the socket to the keeper, taken over; -1 if local. Who is local
- * knows the limit of memory then; else the keeper says it, or it is not waited for any longer. */
+/* Sets job->launcher. keeper_fd: the socket to the keeper, taken over; -1: no keeper. Without a
+ * keeper, the memory limit is known when this returns; else the keeper reports it, or a timer ends
+ * the wait. Returns 0 or an error with err set. */
 int job_launcher_start(struct job *job, int keeper_fd, struct error *err);

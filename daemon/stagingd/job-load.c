@@ -130,13 +130,13 @@ int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp
 		return error_errno(err, -r, "new dataset");
 	s = NULL;
 	job->runs.next_id++;
-	(void)job_runs_add(&job->runs, run); /* there is room, see above */
+	(void)job_runs_add(&job->runs, run); /* cannot fail, because the number was checked above */
 	if (runp)
 		*runp = run;
 	return 0;
 }
 
-/* Those that stand before it in the list and still count. */
+/* Counts the datasets before run in the list that are neither released nor failed. */
 static size_t count_before(const struct job *job, const struct stage_run *run)
 {
 	size_t n = 0;
@@ -174,7 +174,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 	struct admit a = { 0 };
 	int r;
 
-	/* a value that does not parse says nothing about an item that is added later */
+	/* an error in the job's value does not concern an item that is added later */
 	if (job->failure.code && job->failure.exit_code != STAGE_EXIT_USAGE) {
 		*err = job->failure;
 		return err->code;

@@ -9,19 +9,22 @@ struct error;
 struct job;
 struct stage_run;
 
-/* Reads the spec from fd into the job: node, place among the nodes, and its datasets, queued. What
- * is wrong with it becomes job->failure. */
+/* Reads the spec from fd into the job: node, its place among the nodes, and the datasets, which are
+ * queued. An error in the spec becomes job->failure. */
 void job_load_spec(struct job *job, int fd);
 
-/* Loads the configuration, as above; -ENOMEM if there are not even defaults. */
+/* Loads the configuration. An error in it becomes job->failure, and defaults are used. Returns 0,
+ * or -ENOMEM if not even defaults could be made. */
 int job_load_conf(struct job *job, const char *path);
 
-/* May this user, in this partition, stage at all? As above. */
+/* Checks whether this user may stage in this partition. A refusal becomes job->failure. */
 void job_load_user(struct job *job);
 
-/* Makes a run of *d (zeroed then) and appends it. */
+/* Makes a run from *d, which is zeroed, and appends it to the job. Returns 0 or an error with err
+ * set. runp may be NULL. */
 int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp,
 		     struct error *err);
 
-/* Lets the rules decide on a queued dataset: 0, or the refusal, which the caller applies. */
+/* Checks a queued dataset against the rules. Returns 0, or the refusal in err, which the caller
+ * applies. */
 int job_load_admit(struct job *job, struct stage_run *run, struct error *err);

@@ -16,11 +16,12 @@
 #include "daemon/stagingd/stage.h"
 #include "daemon/stagingd/worker-proc.h"
 
-#define WAIT_MS 5000 /* for the keeper to report the limit */
+#define WAIT_MS 5000 /* time for the keeper to report the limit */
 #define PART_OF_JOB 4
 #define LEAST (1ULL << 20)
 #define FIRST (2ULL << 20)
-#define BESIDE (8ULL << 20) /* of a server, beside what it keeps: threads, buffers, tables */
+/* memory of a server in addition to its cached blocks: threads, buffers, tables */
+#define BESIDE (8ULL << 20)
 
 /* --- the limit --- */
 
@@ -81,8 +82,8 @@ void job_memory_wait(struct job_memory *m)
 
 /* --- the servers --- */
 
-/* Those that will serve, too; a dataset that is ready has reached its last state while it is
- * served. */
+/* Counts running servers and datasets that will have one. A ready dataset's state is final, but its
+ * server is still running. */
 static uint64_t count_servers(const struct job_memory *m)
 {
 	uint64_t n = 0;

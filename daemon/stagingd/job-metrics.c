@@ -17,7 +17,7 @@
 #include "daemon/stagingd/stage.h"
 
 #define N_METHODS 4
-#define MAX_SOURCE 512 /* bytes of it in the log */
+#define MAX_SOURCE 512 /* maximum bytes of a source in the log */
 
 static const char *const methods[N_METHODS] = { "copy", "extract", "mount", "link" };
 
@@ -26,7 +26,8 @@ static uint64_t get_ms(const struct stage *s)
 	return s->start_ms && s->end_ms > s->start_ms ? s->end_ms - s->start_ms : 0;
 }
 
-/* What is mounted or linked where it is was not read, whatever is in it. */
+/* Returns the bytes that were really read. A dataset that is only mounted or linked was not read
+ * completely, whatever its size. */
 static uint64_t get_bytes(const struct stage *s)
 {
 	bool is_linked = !strcmp(s->method, "link");
@@ -84,7 +85,7 @@ static void job_metrics_say(const struct job_metrics *t, const struct stage *s,
 					     [STAGE_RESULT_CANCELLED] = "cancelled" };
 	const uint64_t ms = get_ms(s), bytes = get_bytes(s);
 	const char *cause = cause_to_string(s->cause), *source = s->dataset->source;
-	/* A query may be a secret. */
+	/* The query may contain a secret. */
 	size_t n_source = url_scheme_of(source) ? strcspn(source, "?") : strlen(source);
 
 	log_print(
@@ -113,7 +114,7 @@ static void settle(struct job_metrics *t, struct stage *s)
 		t->counts[i] += counts[i] - s->counted[i];
 		s->counted[i] = counts[i];
 	}
-	/* What is copied behind its readers has not come to its end. */
+	/* A mounted image that is still being copied (hydrated) has no final result yet. */
 	if (result == s->said || (s->behind && s->state == STAGE_READY && !t->end->begun))
 		return;
 	s->said = result;

@@ -18,17 +18,17 @@ struct job_metrics {
 	const struct job_info *info;
 	const struct job_runs *runs;
 	const struct job_end *end;
-	struct launcher *launcher; /* NULL: not yet */
-	uint64_t counts[COUNT_N];  /* of the job so far */
-	uint64_t told[COUNT_N];	   /* the keeper knows these */
+	struct launcher *launcher; /* NULL: not started yet */
+	uint64_t counts[COUNT_N];  /* sums for the job so far */
+	uint64_t told[COUNT_N];	   /* the values that the keeper was sent last */
 };
 
-/* Looks at all datasets; what is settled and was not, or came to something else, is counted and
- * said. The keeper is told at once, except at the job's end, when more is to come. */
+/* Looks at all datasets. Counts and logs each result that is new or has changed. Sends the figures
+ * to the keeper at once, except during the job's end, because more changes follow then. */
 void job_metrics_look(struct job_metrics *t);
 
-/* Tells the keeper what has changed, if there is one. */
+/* Sends changed figures to the keeper, if there is one. */
 void job_metrics_tell(struct job_metrics *t);
 
-/* What the dataset, which has come to its end or is ready, counts for. */
+/* Sets what the dataset adds to the figures. It must be ready or ended. */
 void job_metrics_count(const struct stage *s, uint64_t *counts);

@@ -45,7 +45,8 @@ static void on_slurmd_end(void *arg, uint32_t events)
 	loop_timer_set(o->loop, &o->timer, LOOK_MS);
 }
 
-/* What the pidfd stands for is looked at behind it. */
+/* Watches slurmd through a pidfd. Checks the process after the pidfd is open, because the pid may
+ * have been used again before. */
 static bool hold(struct job_over *o, pid_t pid)
 {
 	o->pidfd = fd_pidfd_open(pid);
@@ -108,7 +109,7 @@ static void job_over_look_again(void *arg)
 	struct job_over *o = arg;
 	pid_t pid;
 
-	if (o->slurmd && slurmd_is(o->slurmd)) { /* no pidfd */
+	if (o->slurmd && slurmd_is(o->slurmd)) { /* it is watched without a pidfd */
 		loop_timer_set(o->loop, &o->timer, NO_PIDFD_MS);
 		return;
 	}

@@ -18,22 +18,25 @@ struct job_info;
 struct job_over {
 	struct loop *loop;
 	const struct job_info *info;
-	void (*on_over)(void *arg); /* the job has ended */
+	void (*on_over)(void *arg); /* called when the job is over */
 	void *arg;
 
-	struct loop_source source; /* of pidfd */
+	struct loop_source source; /* for pidfd */
 	struct loop_timer timer;
-	int pidfd;	     /* of slurmd, or -1 */
-	pid_t slurmd;	     /* 0: there is none */
-	uint64_t give_up_ms; /* 0: one has been seen */
-	unsigned n_over;     /* how often in a row the job was over */
-	bool told;	     /* that it is not known, since slurmd is gone */
-	struct async *async; /* squeue is being asked */
+	int pidfd;	     /* of slurmd; -1: none */
+	pid_t slurmd;	     /* 0: no slurmd is known */
+	uint64_t give_up_ms; /* time after which the search for a first slurmd ends; 0: one was
+			      * seen */
+	unsigned n_over;     /* number of answers in a row that the job is over */
+	bool told;	     /* a warning was logged, since slurmd is gone, that the job's state
+			      * is not known */
+	struct async *async; /* a question to squeue is running */
 };
 
-/* The caller has filled in the first four fields. */
+/* The caller sets the first four fields before. */
 void job_over_init(struct job_over *o);
-/* Once the job is served: the first look goes through all processes, and comes a second later. */
+/* Called when the job is served. The first check comes a second later, because it reads all
+ * processes. */
 void job_over_start(struct job_over *o);
-/* The job ends, or is freed: twice is fine. */
+/* Stops watching when the job ends or is freed. May be called twice. */
 void job_over_stop(struct job_over *o);

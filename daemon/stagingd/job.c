@@ -29,11 +29,11 @@
 #include "daemon/stagingd/stage.h"
 #include "daemon/stagingd/job-metrics.h"
 
-#define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
+#define MIN_WRITERS 2 /* with two places, one source that hangs does not stop the others */
 #define MAX_WRITERS 8
 #define MAX_MOUNTING 8
 
-/* --- starting what may start --- */
+/* --- starting queued datasets --- */
 
 static size_t count_busy(const struct job *job, bool (*of_kind)(const struct stage_run *run))
 {
@@ -45,7 +45,8 @@ static size_t count_busy(const struct job *job, bool (*of_kind)(const struct sta
 	return n;
 }
 
-/* As many as we have CPUs: the job's, as soon as these are known (daemon/stagingd/cpus.h). */
+/* Chooses one writer for each CPU that this process may use. These are the job's CPUs as soon as
+ * they are known (daemon/stagingd/cpus.h). */
 static size_t choose_max_writers(void)
 {
 	size_t n = memory_count_cpus();
@@ -91,7 +92,7 @@ static void after_change(struct job *job, bool urgent)
 	job_end_check(job);
 }
 
-/* --- what clients ask for --- */
+/* --- requests of clients --- */
 
 static void drop_run(struct job *job, struct stage_run *run)
 {
@@ -106,7 +107,8 @@ static bool is_over(const struct stage_run *run)
 	return (state == STAGE_RELEASED || state == STAGE_FAILED) && !stage_run_is_busy(run);
 }
 
-/* A name that was released or has failed is free again; one made from the source gets a number. */
+/* Makes sure that the name is free. The name of a released or failed dataset can be used again. A
+ * name that was derived from the source gets a number if it is in use. */
 static int take_name(struct job *job, struct dataset *d, struct error *err)
 {
 	char base[DATASET_NAME_SIZE];
@@ -127,7 +129,7 @@ static int take_name(struct job *job, struct dataset *d, struct error *err)
 	return 0;
 }
 
-/* One that ended long ago makes room for a new one. */
+/* Removes released datasets if the list is full. */
 static void make_room(struct job *job)
 {
 	for (size_t i = 0; i < job->runs.n && job->runs.n >= JOB_MAX_RECORDS; i++)
@@ -196,7 +198,7 @@ void job_release(struct job *job, struct stage_run *run)
 	job_schedule(job);
 }
 
-/* --- its life --- */
+/* --- life of the job --- */
 
 static void on_memory_known(void *arg)
 {
@@ -212,7 +214,7 @@ static void on_over(void *arg)
 	job_end_with_keeper(arg);
 }
 
-/* Each part learns which other parts it needs. */
+/* Gives each part pointers to the parts that it needs. */
 static void init_parts(struct job *job)
 {
 	job_runs_init(&job->runs);

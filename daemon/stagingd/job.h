@@ -26,11 +26,11 @@ struct launcher;
 struct loop;
 struct stage_run;
 
-/* Each part is a subject with a file of its own. Functions take the parts that they need. */
+/* Each part has its own file. Functions take only the parts that they need. */
 struct job {
 	struct loop *loop;
 	struct job_info info;
-	struct error failure; /* code != 0: the answer to every wait */
+	struct error failure; /* if code != 0: the answer to every wait */
 	struct launcher *launcher;
 
 	struct job_runs runs;
@@ -38,35 +38,37 @@ struct job {
 	struct grants grants;
 	struct job_keys keys;
 	struct job_metrics metrics;
-	struct cpus cpus;     /* with a keeper */
-	struct job_over over; /* the same */
+	struct cpus cpus;     /* used with a keeper only */
+	struct job_over over; /* used with a keeper only */
 	struct job_end end;
 
-	/* What follows for the whole job when a dataset changes: for job_changed() and
-	 * job_schedule() alone, which the datasets call. */
+	/* Actions for the whole job after a dataset has changed. Only job_changed() and
+	 * job_schedule() call them; datasets call those. */
 	void (*after_change)(struct job *job, bool urgent);
 	void (*start_queued)(struct job *job);
 
-	/* urgent: a state changed; else progress did. */
+	/* Called after a change. urgent: a state changed; else only progress. */
 	void (*on_change)(void *arg, bool urgent);
 	void *arg;
 };
 
-/* The launcher is made by it; keeper_fd: the socket to the keeper, taken over; -1 if local. */
+/* Also makes the launcher. keeper_fd: the socket to the keeper, taken over; -1: no keeper. */
 int job_new(struct job **jobp, struct loop *loop, const struct job_options *options, int keeper_fd,
 	    struct error *err);
 void job_free(struct job *job);
 DEFINE_FREEP(struct job, job_free)
 
-/* Loads configuration and spec (read from spec_fd), writes the environment, starts what may be
- * started. What is wrong with them becomes the job's failure, not ours: -ENOMEM alone is. */
+/* Loads the configuration and the spec (read from spec_fd), writes the environment file and starts
+ * datasets. Errors in configuration or spec become job->failure. Returns 0, or an error with err
+ * set if memory runs out. */
 int job_start(struct job *job, int spec_fd, struct error *err);
 
-/* Adds one item, given as text. namep: lent until the dataset goes. */
+/* Adds one item, given as text. *namep: its name, valid as long as the dataset exists. Returns 0 or
+ * an error with err set. */
 int job_add(struct job *job, const char *item, const char **namep, struct error *err);
 void job_release(struct job *job, struct stage_run *run);
 
-/* A dataset or the launcher tells the job: something has changed (urgent: a state), or what is
- * queued may be started now. */
+/* Called by a dataset or the launcher: after a change (urgent: of a state), and when queued
+ * datasets may be started. */
 void job_changed(struct job *job, bool urgent);
 void job_schedule(struct job *job);

@@ -24,7 +24,7 @@
 #define MAX_FUSE_FDS 16
 
 enum request_tag {
-	REQUEST_SPAWN = 0, /* the id itself; ids of workers stay below 2^28 */
+	REQUEST_SPAWN = 0, /* the id of the worker itself, which is below 2^28 */
 	REQUEST_MOUNT = 1,
 	REQUEST_UNMOUNT = 2,
 	REQUEST_TIER = 3,
@@ -35,14 +35,15 @@ enum request_tag {
 #define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n)&0x0fffffff))
 #define REQUEST_TAG(id) ((id) >> 28)
 #define REQUEST_NUMBER(id) ((id)&0x0fffffff)
-#define TIER_BITS 20 /* of the number; above them is the slot of who asked */
+/* bits for the tier's index; the bits above them are the slot of the dataset that asked */
+#define TIER_BITS 20
 
 struct launcher_keeper {
 	struct launcher base;
 	struct loop *loop;
 	struct loop_source source;
 	int fd;
-	struct list waiting; /* struct parcel */
+	struct list waiting; /* list of struct parcel */
 };
 
 struct parcel {
@@ -80,7 +81,7 @@ static void flush(struct launcher_keeper *k)
 			list_is_empty(&k->waiting) ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
-/* Takes fd. */
+/* Queues a message and sends it as soon as possible. Takes over fd. */
 static void post(struct launcher_keeper *k, const struct keeper_msg *msg, int fd)
 {
 	struct parcel *p = malloc(sizeof(*p));
@@ -106,8 +107,7 @@ static void keeper_spawn(struct launcher *l, uint32_t id, enum keeper_class clas
 	post(get_self(l), &msg, fd);
 }
 
-/* The verb wants the id of the spawn; its reply is told from that of the spawn by being the second.
- */
+/* Uses the id of the spawn, as the verb requires. Its reply is the second one with this id. */
 static void keeper_kill(struct launcher *l, uint32_t id, int sig)
 {
 	const struct keeper_msg msg = { .verb = KEEPER_KILL,
@@ -160,7 +160,8 @@ static void post_place(struct launcher *l, enum keeper_verb verb, uint32_t id, c
 	post(get_self(l), &msg, fd);
 }
 
-/* Without a descriptor, which the keeper refuses, there is an answer nevertheless. */
+/* If fcntl() fails, the message has no descriptor; the keeper refuses it, so there is still a
+ * reply. */
 static void keeper_place(struct launcher *l, uint32_t slot, const char *name, int fd,
 			 bool read_only)
 {
@@ -201,13 +202,13 @@ static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, co
 	const struct launcher_events *ev = k->base.events;
 	uint32_t n = REQUEST_NUMBER(msg->id);
 	const enum request_tag tag = REQUEST_TAG(msg->id);
-	const int64_t max = tag == REQUEST_TIER ? 07777
-						: 0; /* the mode of a tier that is refused */
+	const int64_t max = tag == REQUEST_TIER ? 07777 : 0; /* the mode of a refused tier */
 	int r = msg->arg0 > max || msg->arg0 < -4095 ? -EPROTO : (int)msg->arg0;
 
 	switch (tag) {
 	case REQUEST_SPAWN:
-		/* the owner knows whether it waits for this or whether it is a kill's */
+		/* a kill's reply has the same id; the worker's owner knows which of the two this
+		 * is */
 		ev->spawned(k->base.arg, n, r, (pid_t)msg->arg1);
 		break;
 	case REQUEST_MOUNT:

@@ -31,7 +31,8 @@ struct proc {
 	struct list node;
 	struct launcher_local *owner;
 	struct loop_child child;
-	struct loop_timer started; /* answers the spawn from outside the call */
+	struct loop_timer started; /* fires after the call of spawn(), because the answer must
+				    * not come from inside it */
 	uint32_t id;
 	int failure;
 };
@@ -74,7 +75,7 @@ static void on_started(void *arg)
 	l->base.events->spawned(l->base.arg, id, failure, pid);
 }
 
-/* Does not return. Between fork and exec. */
+/* Executes the worker in the forked child. Does not return. */
 static void become_worker(const char *worker, int fd)
 {
 	char *const argv[] = { (char *)"stage-worker", NULL };
@@ -103,7 +104,7 @@ static void local_spawn(struct launcher *base, uint32_t id, enum keeper_class cl
 	if (!p) {
 		log_error("out of memory: worker %u is not started", id);
 		fd_closep(&fd);
-		return; /* the stall limit of the dataset ends it */
+		return; /* the dataset fails later because of its stall limit */
 	}
 	list_init(&p->node);
 	list_init(&p->child.node);
@@ -129,7 +130,7 @@ static void local_kill(struct launcher *base, uint32_t id, int sig)
 	list_for_each (pos, &get_self(base)->procs) {
 		struct proc *p = list_entry(pos, struct proc, node);
 
-		/* not waited for yet, so the pid is still its own */
+		/* the child was not waited for yet, so the pid cannot belong to another process */
 		if (p->id == id && p->failure == 0)
 			kill(p->child.pid, sig);
 	}

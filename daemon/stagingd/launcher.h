@@ -21,44 +21,46 @@ struct launcher;
 struct loop;
 
 struct launcher_events {
-	/* r: 0 or -errno; after a failure nothing more comes for id. */
+	/* r: 0 or -errno. After a failure, there are no further events for id. */
 	void (*spawned)(void *arg, uint32_t id, int r, pid_t pid);
-	void (*exited)(void *arg, uint32_t id, int status); /* as of waitpid(2) */
-	/* fds are lent: closed after the call. */
+	void (*exited)(void *arg, uint32_t id, int status); /* status as from waitpid(2) */
+	/* fds are lent and are closed after the call. */
 	void (*mounted)(void *arg, uint32_t slot, int r, const int *fds, size_t n_fds);
 	void (*unmounted)(void *arg, uint32_t slot, int r);
-	/* limit 0: not charged to the job. Once, or never. */
+	/* Called once or never. limit 0: the memory is not charged to the job. */
 	void (*memory)(void *arg, uint64_t limit, uint64_t used);
 	void (*cancel)(void *arg); /* the job is over */
-	void (*gone)(void *arg);   /* the keeper is */
-	/* slot: who asked, as for mounts; index: of conf->tiers; r: 0, -errno, or above 0
-	 * the mode of a tier that is refused. */
+	void (*gone)(void *arg);   /* the connection to the keeper has ended */
+	/* slot: identifies the dataset that asked, as for mounts; index: of conf->tiers. r: 0;
+	 * -errno; or, above 0, the mode of a tier that is refused because of it. */
 	void (*tier_made)(void *arg, uint32_t slot, uint32_t index, int r);
-	/* undone: of unplace() */
+	/* undone: this is the answer to unplace() */
 	void (*placed)(void *arg, uint32_t slot, bool undone, int r);
 };
 
 struct launcher_ops {
 	void (*free)(struct launcher *l);
-	/* fd becomes the worker's WORKER_FD_SOCKET; consumed in any case. */
+	/* fd becomes the worker's WORKER_FD_SOCKET; it is consumed even if the call fails. */
 	void (*spawn)(struct launcher *l, uint32_t id, enum keeper_class class, int fd);
 	void (*kill)(struct launcher *l, uint32_t id, int sig);
-	/* Only where the launcher mounts, NULL otherwise: */
+	/* Set only if the launcher can mount, else NULL: */
 	void (*mount)(struct launcher *l, uint32_t slot, unsigned n_fds);
 	void (*unmount)(struct launcher *l, uint32_t slot);
-	/* Only with a keeper: */
+	/* Set only with a keeper, else NULL: */
 	void (*make_tier)(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
 			  bool keep);
-	/* The entry of that dataset becomes what fd is, which stays the caller's, or empty again.
-	 * slot: who asked. */
+	/* place() shows the file or directory of fd as the entry `name` of the dataset directory;
+	 * unplace() makes the entry empty again. fd stays the caller's. slot: identifies the
+	 * dataset that asked. */
 	void (*place)(struct launcher *l, uint32_t slot, const char *name, int fd, bool read_only);
 	void (*unplace)(struct launcher *l, uint32_t slot, const char *name);
 	void (*count)(struct launcher *l, uint32_t count,
-		      uint64_t value); /* enum count; NULL elsewhere */
-	/* A worker of class writer serves a mount from now on, as long as the job lives; NULL
-	 * elsewhere */
+		      uint64_t value); /* an enum count; NULL without a keeper */
+	/* Reports that a worker of class writer serves a mount from now on, until the job's end.
+	 * NULL without a keeper. */
 	void (*serves)(struct launcher *l, uint32_t id);
-	/* The job is over: all is taken away and we are ended, last by gone() or a signal. */
+	/* Reports that the job is over. The keeper removes everything and ends stagingd; the last
+	 * event is gone(), or stagingd gets a signal. */
 	void (*end)(struct launcher *l);
 };
 
@@ -66,8 +68,9 @@ struct launcher {
 	const struct launcher_ops *ops;
 	const struct launcher_events *events;
 	void *arg;
-	bool mounts; /* it can mount; else the worker uses fusermount3 */
-	bool keeper; /* a tier's directory is made by it, memory is told by it */
+	bool mounts; /* the launcher can mount; else the worker uses fusermount3 */
+	bool keeper; /* there is a keeper: it makes the directories of tiers and reports the
+		      * memory limit */
 };
 
 static inline void launcher_free(struct launcher *l)

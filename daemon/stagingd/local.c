@@ -21,7 +21,8 @@
 #include "common/util/log.h"
 #include "daemon/stagingd/manifest-cleanup.h"
 
-#define LOCK_WAIT_MS 2000 /* who looks whether we live holds it for a moment */
+/* a process that checks whether stagingd lives holds the lock for a moment */
+#define LOCK_WAIT_MS 2000
 
 static int check_rundir(const char *rundir, struct error *err)
 {

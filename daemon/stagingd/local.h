@@ -6,9 +6,8 @@
 
 struct error;
 
-/*
- * Makes what is missing below rundir (common/protocol/rundir.h), takes the lock, and takes away
- * what a killed predecessor in the same directory left. rundir itself must be there, the caller's
- * and 0700. *lock_fdp is to be kept open. -EBUSY: a living stagingd holds it.
- */
+/* Makes the missing directories and files below rundir (common/protocol/rundir.h), takes the lock,
+ * and removes what a killed predecessor in the same directory left. rundir itself must exist,
+ * belong to the caller and have mode 0700. The caller must keep *lock_fdp open. Returns 0 or an
+ * error with err set; -EBUSY: a running stagingd holds the lock. */
 int local_prepare(const char *rundir, int *lock_fdp, struct error *err);

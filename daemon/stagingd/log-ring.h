@@ -16,12 +16,10 @@ int log_ring_new(struct log_ring **ringp);
 void log_ring_free(struct log_ring *ring);
 DEFINE_FREEP(struct log_ring, log_ring_free)
 
-/* Fits log_hook. Lines longer than a quarter of the ring are cut. */
+/* Adds a line; can be used as log_hook. Lines longer than a quarter of the ring are cut. */
 void log_ring_add(void *ring, const char *line);
 
-/*
- * Copies the line at *offsetp (0: the oldest) into buf, without its newline, and moves *offsetp
- * behind it. An offset whose line is overwritten moves to the oldest. Returns the length (what
- * does not fit is cut), or -ENODATA at the end.
- */
+/* Copies the line at *offsetp (0: the oldest) into buf, without its newline, and sets *offsetp to
+ * the next line. If the line at *offsetp is already overwritten, the oldest one is read. Returns
+ * the length of the text in buf (a line that does not fit is cut), or -ENODATA at the end. */
 int log_ring_read(const struct log_ring *ring, uint64_t *offsetp, char *buf, size_t size);

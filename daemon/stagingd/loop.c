@@ -131,7 +131,8 @@ static struct loop_timer *get_next_timer(struct loop *l)
 	return next;
 }
 
-/* Those due when the round began; one that a callback sets anew waits for the next round. */
+/* Runs the timers that were due when the round began. A timer that a callback sets again runs in a
+ * later round. */
 static void run_timers(struct loop *l)
 {
 	struct list due, *pos, *tmp;
@@ -206,7 +207,8 @@ static bool is_ignored(int sig)
 	return sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
 }
 
-/* Ignored, where a cleaner has started us: its workers ignore it, too. */
+/* Disposition of SIGHUP at start. If a cleaner has started this process, SIGHUP is ignored, and its
+ * workers must ignore it, too. */
 static void (*hangup_before)(int) = SIG_DFL;
 
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg)
@@ -214,7 +216,8 @@ int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg
 	sigset_t set;
 
 	sigemptyset(&set);
-	/* A cleaner ignores them, and has a signal of its own. */
+	/* A process started by a cleaner ignores SIGTERM and SIGINT, and gets another signal
+	 * instead. */
 	sigaddset(&set, is_ignored(SIGTERM) ? CLEANER_SIGNAL_DIED : SIGTERM);
 	if (!is_ignored(SIGINT))
 		sigaddset(&set, SIGINT);

@@ -42,14 +42,14 @@ int loop_new(struct loop **lp);
 void loop_free(struct loop *l);
 DEFINE_FREEP(struct loop, loop_free)
 
-/* fd stays the caller's. EPOLLHUP and EPOLLERR are always told. */
+/* fd stays the caller's. EPOLLHUP and EPOLLERR are always reported. */
 int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events,
 	     void (*fn)(void *arg, uint32_t events), void *arg);
 void loop_set_events(struct loop *l, struct loop_source *s, uint32_t events);
-/* Before its fd is closed. Twice is fine. */
+/* Call it before fd is closed. May be called twice. */
 void loop_remove(struct loop *l, struct loop_source *s);
 
-/* Once, before the first use of a timer. */
+/* Call it once, before the first use of a timer. */
 void loop_timer_init(struct loop_timer *t, void (*fn)(void *arg), void *arg);
 void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t after_ms);
 void loop_timer_cancel(struct loop_timer *t);
@@ -60,16 +60,17 @@ void loop_child_add(struct loop *l, struct loop_child *c, pid_t pid,
 		    void (*fn)(void *arg, int status), void *arg);
 void loop_child_remove(struct loop_child *c);
 
-/* Told of SIGTERM and SIGINT; where SIGTERM is ignored since we were started, of
- * CLEANER_SIGNAL_DIED in its place, and so not of SIGINT. They are blocked from here on. SIGPIPE
- * and SIGHUP are ignored. */
+/* Calls fn for SIGTERM and SIGINT. If SIGTERM was ignored when the process started, fn is called
+ * for CLEANER_SIGNAL_DIED instead of SIGTERM; a SIGINT that was ignored stays ignored. These
+ * signals and SIGCHLD are blocked from here on. SIGPIPE and SIGHUP are ignored. */
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg);
-/* In a child between fork and exec: none blocked because of us, and none but SIGHUP ignored. */
+/* Called in a child between fork and exec. Unblocks all signals, resets SIGPIPE to its default, and
+ * SIGHUP to its disposition at start. */
 void loop_restore_signals(void);
 
-/* Milliseconds of CLOCK_BOOTTIME, the same throughout a round. */
+/* Returns milliseconds of CLOCK_BOOTTIME, which stay the same during a round. */
 uint64_t loop_get_time(const struct loop *l);
 
-/* Until loop_stop(). */
+/* Runs until loop_stop() is called. Returns 0 or -errno. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l);

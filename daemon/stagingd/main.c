@@ -25,7 +25,8 @@
 #include "daemon/stagingd/loop.h"
 #include "daemon/stagingd/server.h"
 
-/* Its clients' messages and all else. data-rlimit.h has as much for a few threads. */
+/* Limit for buffers of clients and everything else. data-rlimit.h adds the same amount for a few
+ * threads. */
 #define MAX_MEMORY (128 << 20)
 
 struct daemon {
@@ -57,7 +58,7 @@ static int usage(void)
 	return STAGE_EXIT_USAGE;
 }
 
-/* 0, or the exit status + 1. */
+/* Returns 0, or the exit status + 1. */
 static int read_arguments(int argc, char **argv, struct job_options *o)
 {
 	bool keeper = false, job = false;
@@ -115,7 +116,7 @@ static void on_signal(void *arg, int sig)
 		job_end(d->job);
 }
 
-/* With the time, by which lines of several nodes are put in order. */
+/* Adds the time, so that lines of several nodes can be sorted. */
 static void on_log(void *arg, const char *line)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -172,8 +173,8 @@ static int serve(struct daemon *d, const struct job_options *o, struct error *er
 	};
 	int r;
 
-	/* The plugin connects as soon as the file of variables is there, which job_start() writes.
-	 */
+	/* The server must exist before job_start() writes the environment file, because the plugin
+	 * connects as soon as that file exists. */
 	r = server_new(&d->server, &so, err);
 	if (r == 0)
 		r = job_start(d->job, KEEPER_FD_SPEC, err);
@@ -193,7 +194,7 @@ static void prepare_process(const struct job_options *o)
 		fd_set_cloexec(fds[i], true);
 	umask(077);
 	if (o->local)
-		setsid(); /* the terminal's ^C is for the command, and not for us */
+		setsid(); /* so the terminal's ^C reaches only the command */
 	else
 		data_rlimit_set_to(MAX_MEMORY, 0);
 	if (chdir("/") < 0)
@@ -216,7 +217,7 @@ int main(int argc, char **argv)
 		dprintf(STDERR_FILENO, "stagingd does not work as root for a job\n");
 		return 1;
 	}
-	prctl(PR_SET_NAME, "stagingd"); /* execveat() by a descriptor names it by a number */
+	prctl(PR_SET_NAME, "stagingd"); /* after execveat() of an fd, it is a number */
 	prctl(PR_SET_DUMPABLE, 0);
 	prepare_process(&o);
 	r = daemon_init(&d, &o, &err);

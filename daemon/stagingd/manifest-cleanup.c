@@ -37,7 +37,7 @@ int manifest_cleanup_release_all(const char *rundir, struct error *err)
 
 int manifest_cleanup_empty_rundir(const char *rundir, struct error *err)
 {
-	/* the lock goes last: who sees none may take the directory for free */
+	/* the lock is removed last, because a directory without a lock counts as free */
 	static const char *const names[] = { RUNDIR_MEMORY, RUNDIR_MOUNTS, RUNDIR_SOCK,
 					     RUNDIR_LOCK };
 	_cleanup_(fd_closep) int fd = -1;

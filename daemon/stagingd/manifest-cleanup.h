@@ -9,17 +9,17 @@ struct async;
 struct error;
 struct loop;
 
-/* Releases the manifest file at path. done as for async_start(). */
+/* Releases the manifest file at path in a child process. done: as for async_start(). */
 int manifest_cleanup_start(struct async **cp, struct loop *loop, const char *path,
 			   uint64_t timeout_ms,
 			   void (*done)(void *arg, int r, const struct error *err), void *arg);
 
-/* All manifests of the run directory. Blocks: for a task, or before the loop runs. */
+/* Releases all manifests of the run directory. Blocks, so it is for a child process, or before the
+ * loop runs. Returns 0 or an error with err set. */
 int manifest_cleanup_release_all(const char *rundir, struct error *err);
 
-/*
- * The end of a run without keeper: all manifests, then what stagingd has in rundir, and rundir
- * itself when nothing of anybody else's is in it (whoever started us may have files there, and
- * removes it then). Blocks. Keeps the first error and goes on.
- */
+/* Cleans up after a run without a keeper: releases all manifests, then removes the files of
+ * stagingd in rundir, and rundir itself if it is empty. The process that started stagingd may have
+ * files there, and removes them and rundir later. Blocks. Continues after an error, and returns the
+ * first one. */
 int manifest_cleanup_empty_rundir(const char *rundir, struct error *err);

@@ -28,8 +28,8 @@
 #define MAX_SIZE 64
 #define NO_PROGRAM 127
 
-/* Between fork and exec; does not return. A copy is executed, because it runs outside of the job's
- * cgroups, and its user may not trace it. */
+/* Executes the program in the forked child; does not return. A copy of the program is executed,
+ * because it runs outside of the job's cgroups and the user must not be able to trace it. */
 static void become_program(const char *program, uint32_t timeout_ms, const char *list,
 			   const char *node, int out, pid_t parent)
 {

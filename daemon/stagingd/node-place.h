@@ -6,10 +6,12 @@
 
 #include <stdint.h>
 
-/* Where node stands in list, counted from 0, and how many nodes there are. Blocks for a third of a
- * second at most. 0; -ENOENT: it is not in there; -EINVAL: not a list that can be read. */
+/* Finds the index of node in list, counted from 0, and the number of nodes. Blocks for at most a
+ * third of a second. Returns 0; -ENOENT: node is not in the list; -EINVAL: the list cannot be
+ * parsed. */
 int node_place_find(const char *list, const char *node, uint32_t *indexp, uint32_t *n_nodesp);
 
-/* The same by that program alone; -errno: it does not tell. */
+/* Does the same, but asks only stage-slurm (program). Returns 0, or -errno if it gives no
+ * answer. */
 int node_place_ask(const char *program, uint32_t timeout_ms, const char *list, const char *node,
 		   uint32_t *indexp, uint32_t *n_nodesp);

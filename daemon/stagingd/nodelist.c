@@ -33,7 +33,7 @@ static int append(struct search *s, size_t len, const char *text, size_t n)
 	return 0;
 }
 
-/* Reads the number at text[0..n) whole. */
+/* Parses text[0..n), all of which must be a number. */
 static int read_number(const char *text, size_t n, uint32_t *valuep)
 {
 	char digits[16];
@@ -45,7 +45,8 @@ static int read_number(const char *text, size_t n, uint32_t *valuep)
 	return parse_uint32(digits, valuep);
 }
 
-/* "7" or "007-012", the zeros being the width; rest is what stands behind the bracket. */
+/* Expands "7" or "007-012"; the length of the first number is the minimum width. rest: the text
+ * after the bracket. */
 static int expand_range(struct search *s, const char *range, size_t n, const char *rest,
 			size_t n_rest, size_t len)
 {
@@ -111,7 +112,7 @@ static int expand(struct search *s, const char *p, size_t n, size_t len)
 	return ++s->count > NODELIST_MAX ? -EINVAL : 0;
 }
 
-/* The length of the first item: to a comma outside of brackets. */
+/* Returns the length of the first item, which ends at a comma outside of brackets. */
 static size_t item_length(const char *p)
 {
 	bool inside = false;

@@ -5,9 +5,8 @@
 
 #include <stdint.h>
 
-/*
- * Where node stands in list, counted from 0, and how many nodes there are. 0; -ENOENT: it is not
- * in there; -EINVAL: not a list we can read (more than NODELIST_MAX nodes included).
- */
+/* Finds the index of node in list, counted from 0, and the number of nodes. Returns 0; -ENOENT:
+ * node is not in the list; -EINVAL: the list cannot be parsed, or has more than NODELIST_MAX
+ * nodes. */
 #define NODELIST_MAX 100000
 int nodelist_find(const char *list, const char *node, uint32_t *indexp, uint32_t *n_nodesp);

@@ -25,7 +25,7 @@ struct peer {
 	struct request *request;
 	struct kv *pending;
 	bool lease, asked;
-	uint64_t since_ms; /* connected, or answered */
+	uint64_t since_ms; /* time of the connection or of the last answer */
 };
 
 static void set_events(struct peer *p)
@@ -43,7 +43,7 @@ static void finish_request(struct peer *p)
 	p->since_ms = loop_get_time(p->owner->loop);
 }
 
-/* Keeps a copy of what could not be sent. */
+/* Keeps a copy of a message that could not be sent. */
 static int keep(struct peer *p, const struct kv *kv)
 {
 	const void *data;
@@ -68,7 +68,8 @@ static int send_pending(struct peer *p)
 	return r;
 }
 
-/* 0: nothing more can be said now; -errno: to be hung up on. */
+/* Sends messages until the socket is full or no message is ready. Returns 0, or -errno: close the
+ * connection. */
 static int pump(struct peer *p)
 {
 	uint64_t now = loop_get_time(p->owner->loop);

@@ -18,28 +18,30 @@ struct peer_owner {
 	struct loop *loop;
 	struct job *job;
 	struct log_ring *log;
-	/* The peer has hung up or was hung up on; it is freed when this returns. */
+	/* The connection was closed by either side; the peer is freed when this returns. */
 	void (*on_close)(void *arg, struct peer *peer);
 	void (*on_lease)(void *arg, struct peer *peer);
-	/* Progress is held back for a moment. */
+	/* A progress message is delayed: call peer_pump() again soon. */
 	void (*on_later)(void *arg);
 	void *arg;
 };
 
-/* Takes fd over; whoever is behind it was checked. */
+/* Takes over fd. The caller has checked the client's identity. */
 int peer_new(struct peer **peerp, const struct peer_owner *owner, int fd);
 void peer_close(struct peer *peer);
 
-/* Sends what there is to say. May close the peer. */
+/* Sends the messages that are ready. May close and free the peer. */
 void peer_pump(struct peer *peer);
 
-bool peer_is_idle(const struct peer *peer); /* nothing asked, no lease */
-/* Idle, and not just because its request was not read yet. */
+bool peer_is_idle(const struct peer *peer); /* no open request and no lease */
+/* Returns whether the peer may be closed for another client: it has been idle for so long that its
+ * request would have been read by now. */
 bool peer_may_make_room(const struct peer *peer, uint64_t now_ms);
 bool peer_is_lease(const struct peer *peer);
-/* It never asked anything, or it was answered, so long ago. */
+/* Returns whether the peer has been idle for too long, since it connected or since its last
+ * answer. */
 bool peer_is_overdue(const struct peer *peer, uint64_t now_ms);
 
-/* For the owner's list. */
+/* List entry for the owner's list of peers. */
 struct list *peer_get_node(struct peer *peer);
 struct peer *peer_from_node(struct list *node);

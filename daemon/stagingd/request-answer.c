@@ -11,7 +11,7 @@
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/stage.h"
 
-/* A message of ours; the one before it is freed. */
+/* Makes a new message in req->message and frees the one before. */
 static int make_message(struct request *req, const char *op, struct kv **kvp)
 {
 	kv_free(req->message);
@@ -23,7 +23,7 @@ static int make_message(struct request *req, const char *op, struct kv **kvp)
 	return REQUEST_MESSAGE;
 }
 
-/* A copy of *kvp, which is for all clients, with the history. */
+/* Copies *kvp, which is shared by all clients, into req->message and adds the history. */
 static int add_history(struct request *req, const struct stage *s, uint64_t now_ms, struct kv **kvp)
 {
 	const void *data;
@@ -66,7 +66,8 @@ static int next_dataset(struct request *req, uint64_t now_ms, struct kv **kvp)
 	return REQUEST_OVER;
 }
 
-/* Many tasks ask at once: a text is marked in the same call that makes the message. */
+/* Makes the message for the next warning. The warning is marked as given in the same call, because
+ * many tasks may ask at the same time. */
 static int next_warning(struct request *req, struct kv **kvp)
 {
 	char text[STAGE_TEXT_WARNING];
@@ -80,7 +81,7 @@ static int next_warning(struct request *req, struct kv **kvp)
 			continue;
 		r = make_message(req, PROTO_OP_WARNING, kvp);
 		if (r != REQUEST_MESSAGE) {
-			s->n_told = n_told; /* for the next client */
+			s->n_told = n_told; /* the next client gets the warning instead */
 			return r;
 		}
 		kv_set(*kvp, "name", s->dataset->name);
@@ -91,7 +92,8 @@ static int next_warning(struct request *req, struct kv **kvp)
 	return REQUEST_OVER;
 }
 
-/* States at once, progress not too often. */
+/* Makes a message for the next change. Changes of state are sent at once, progress at most once per
+ * REQUEST_INTERVAL_MS. */
 static int next_change(struct request *req, uint64_t now_ms, struct kv **kvp)
 {
 	int r = REQUEST_WAIT;
@@ -172,7 +174,7 @@ static int next_of_part(struct request *req, uint64_t now_ms, struct kv **kvp)
 			return make_needkeys(req, kvp);
 		due = is_due(req);
 		if (due && req->op->datasets)
-			return REQUEST_OVER; /* the datasets follow anyway */
+			return REQUEST_OVER; /* the part with all datasets follows anyway */
 		r = next_change(req, now_ms, kvp);
 		if (due && r == REQUEST_LATER)
 			return REQUEST_OVER;

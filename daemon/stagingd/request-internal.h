@@ -22,7 +22,7 @@ enum request_part {
 	REQUEST_PART_OVER
 };
 
-/* One dataset that is asked for, and what was last said of it. */
+/* One dataset of the request, and the state that the client was sent last. */
 struct request_subject {
 	uint32_t id;
 	uint64_t seq, at_ms;
@@ -38,15 +38,15 @@ struct request {
 	char id[REQUEST_ID_SIZE];
 	bool all, any, changes, history;
 	bool gives_keys;
-	unsigned n_asked; /* of job->keys, when this one was asked last */
+	unsigned n_asked; /* job->keys.n_asked when this client was last asked for keys */
 	struct request_subject *subjects;
 	size_t n_subjects;
 
 	enum request_part part;
-	size_t cursor; /* of subjects or env */
+	size_t cursor; /* index in subjects, or offset in env */
 	uint64_t log_offset;
-	char *env;	    /* lines */
-	struct kv *message; /* what was made last, if it is ours */
+	char *env;	    /* text of the environment file, for the op `env` */
+	struct kv *message; /* the last message, if it was made for this client only */
 	int code;
 	char text[ERROR_MAX_SIZE];
 };
@@ -54,14 +54,16 @@ struct request {
 struct request_op {
 	const char *name;
 	void (*begin)(struct request *req, const struct kv *kv);
-	/* The answer is due: code and text are set. NULL: at once. */
+	/* Returns true when the answer is complete; then code and text are set. NULL: the answer is
+	 * complete at once. */
 	bool (*verdict)(struct request *req);
-	bool (*line)(struct request *req, char *buf, size_t size); /* NULL: no lines */
-	bool first;    /* a dataset each before the wait too */
-	bool datasets; /* a dataset each at the end */
-	bool warnings; /* of each one the warning, if nobody was given it before */
+	/* writes the next line; NULL: the answer has no lines */
+	bool (*line)(struct request *req, char *buf, size_t size);
+	bool first;    /* send each dataset before the wait, too */
+	bool datasets; /* send each dataset at the end */
+	bool warnings; /* send each dataset's warning, unless another client already got it */
 	bool lease;
 };
 
-/* NULL: it is not there any more. */
+/* Returns NULL if the dataset no longer exists. */
 struct stage *request_get_stage(const struct request *req, size_t i);

@@ -40,7 +40,8 @@ static void add_subject(struct request *req, const struct stage *s)
 	req->subjects[req->n_subjects++] = (struct request_subject){ .id = s->id };
 }
 
-/* Where the value did not parse no name is known, and that is not what the user has to hear. */
+/* Reports an unknown name. If the job has a failure, the answer is that failure instead: no name is
+ * known if the value could not be parsed. */
 static void refuse_name(struct request *req, const char *name)
 {
 	char known[ERROR_MAX_SIZE / 2] = "", shown[DATASET_NAME_SIZE * 4 + 1];
@@ -60,7 +61,7 @@ static void refuse_name(struct request *req, const char *name)
 		 n ? known : "none");
 }
 
-/* Finds the subjects; what is wrong becomes the verdict. */
+/* Finds the datasets of the request. On failure, sets code and text and returns false. */
 static bool find_subjects(struct request *req, const struct kv *kv)
 {
 	_cleanup_(freep) char *names = strdup(kv_get_or_empty(kv, "names"));
@@ -103,7 +104,8 @@ static bool counts_not(const struct request *req, const struct stage *s)
 	return req->all && s->state == STAGE_FAILED && s->dataset->onfail == DATASET_ONFAIL_IGNORE;
 }
 
-/* Undoing ends in failed, or with onfail=source in ready: not known yet. */
+/* Returns whether the dataset will not become ready. Undoing does not count, because it ends in
+ * ready with onfail=source. */
 static bool is_lost(const struct stage *s)
 {
 	return s->state == STAGE_FAILED || s->state == STAGE_RELEASED ||
@@ -186,7 +188,7 @@ static void add_begin(struct request *req, const struct kv *kv)
 		decide(req, (int)error_to_exit(&err), err.text);
 	else
 		decide(req, STAGE_EXIT_OK, name);
-	job_keys_look(&req->job->keys); /* it was refused, or has no use for them */
+	job_keys_look(&req->job->keys); /* wipes the keys if the item was refused or needs none */
 }
 
 static void release_begin(struct request *req, const struct kv *kv)

@@ -18,22 +18,22 @@ struct job;
 struct log_ring;
 struct request;
 
-#define REQUEST_INTERVAL_MS 200 /* between two messages of progress about one dataset */
+#define REQUEST_INTERVAL_MS 200 /* minimum time between two progress messages about one dataset */
 
 enum {
-	REQUEST_MESSAGE, /* *kvp is to be sent; lent until the next call for any request */
-	REQUEST_WAIT,	 /* nothing to say before something changes */
-	REQUEST_LATER,	 /* nothing before REQUEST_INTERVAL_MS are over or something changes */
-	REQUEST_OVER,	 /* all is said */
+	REQUEST_MESSAGE, /* *kvp must be sent; it is lent until the next call for any request */
+	REQUEST_WAIT,	 /* no message until something changes */
+	REQUEST_LATER,	 /* no message until REQUEST_INTERVAL_MS have passed or something changes */
+	REQUEST_OVER,	 /* the answer is complete */
 };
 
-/* Begins it. A request that can't be fulfilled is one too: its answer says so. -EPROTO: not a
- * request; -ENOMEM. */
+/* Begins a request. A request that cannot be fulfilled also gets an answer, which has the reason.
+ * Returns 0; -EPROTO: kv is not a request; -ENOMEM. */
 int request_new(struct request **reqp, struct job *job, struct log_ring *log, const struct kv *kv);
 void request_free(struct request *req);
 DEFINE_FREEP(struct request, request_free)
 
-/* The connection that asked is a lease. */
+/* Returns whether the request makes its connection a lease. */
 bool request_is_lease(const struct request *req);
 
 int request_next(struct request *req, uint64_t now_ms, struct kv **kvp);

@@ -27,19 +27,20 @@
 #include "daemon/stagingd/request.h"
 
 #define MAX_PEERS 1200
-#define OTHER_FDS 256 /* workers, asynchronous calls, what is passed to workers */
+/* descriptors for workers, asynchronous calls and files that are passed to workers */
+#define OTHER_FDS 256
 #define SWEEP_MS 1000
-#define LEASE_GRACE_MS 60000 /* for the first one to come */
+#define LEASE_GRACE_MS 60000 /* time for the first lease to be taken */
 
 struct server {
 	struct server_options o;
 	struct peer_owner owner;
 	struct loop_source source;
 	struct loop_timer soon, later, sweep, grace;
-	struct list peers; /* oldest first */
+	struct list peers; /* list of peers, the oldest first */
 	size_t n_peers, max_peers, n_leases;
 	int reserve_fd;
-	uint64_t n_foreign; /* refused so far; logged now and then */
+	uint64_t n_foreign; /* connections of other users so far */
 	bool freeing;
 };
 
@@ -94,7 +95,7 @@ static void on_no_lease(void *arg)
 	job_end(s->o.job);
 }
 
-/* --- taking connections --- */
+/* --- accepting connections --- */
 
 static bool make_room(struct server *s)
 {
@@ -111,8 +112,8 @@ static bool make_room(struct server *s)
 	return false;
 }
 
-/* The request is taken off first: closing with it unread would tell the client of a reset before it
- * reads why. */
+/* Reports that there are too many connections. A byte is read first: if data is unread at close(),
+ * the client gets a reset and may not read the reason. */
 static void refuse_full(int fd)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_DONE);
@@ -133,7 +134,7 @@ static bool may_talk(struct server *s, int fd)
 	if (r == 0 && (uid == geteuid() || uid == 0))
 		return true;
 	s->n_foreign++;
-	if (s->n_foreign & (s->n_foreign - 1)) /* not the 1st, 2nd, 4th, … */
+	if (s->n_foreign & (s->n_foreign - 1)) /* log only the 1st, 2nd, 4th, 8th … time */
 		return false;
 	if (r < 0)
 		log_warning("refused a connection: %s", strerror(-r));
@@ -166,7 +167,7 @@ static int open_reserve(void)
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* No descriptor left: hang up on one. */
+/* No descriptor is free: uses the reserve to accept one connection and close it. */
 static bool spend_reserve(struct server *s)
 {
 	int fd;
@@ -196,7 +197,7 @@ static void on_listen(void *arg, uint32_t events)
 	}
 }
 
-/* --- keeping answers going --- */
+/* --- sending answers --- */
 
 void server_flush(struct server *s)
 {

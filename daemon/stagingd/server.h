@@ -18,17 +18,17 @@ struct server_options {
 	struct loop *loop;
 	struct job *job;
 	struct log_ring *log;
-	int fd;	     /* bound; taken over */
-	bool leases; /* the job ends with its last lease */
+	int fd;	     /* bound socket; taken over */
+	bool leases; /* the job ends when its last lease is closed */
 };
 
 int server_new(struct server **sp, const struct server_options *options, struct error *err);
 void server_free(struct server *s);
 DEFINE_FREEP(struct server, server_free)
 
-/* Something changed: those who wait get their answers in the same round of the loop (urgent), or
- * within REQUEST_INTERVAL_MS. */
+/* Called after a change. Waiting clients get their answers in the same round of the loop (urgent),
+ * or within REQUEST_INTERVAL_MS. */
 void server_notify(struct server *s, bool urgent);
 
-/* Now: before the process ends. */
+/* Sends all answers that are ready; called before the process ends. */
 void server_flush(struct server *s);

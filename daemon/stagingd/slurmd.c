@@ -17,7 +17,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/parse.h"
 
-/* What is read is NUL-terminated; -errno. */
+/* Reads a file in /proc/<pid> into buf and NUL-terminates it. Returns 0 or -errno. */
 static int read_file(pid_t pid, const char *name, char *buf, size_t size)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -33,7 +33,8 @@ static int read_file(pid_t pid, const char *name, char *buf, size_t size)
 	return 0;
 }
 
-/* Debian's /usr/sbin/slurmd is a link to slurmd-wlm, whose name it gets when it is reconfigured. */
+/* Debian's /usr/sbin/slurmd is a link to slurmd-wlm; the process gets this name when it executes
+ * itself again (scontrol reconfigure). */
 static bool is_name(const char *comm)
 {
 	return strcmp(comm, "slurmd\n") == 0 || strncmp(comm, "slurmd-", 7) == 0 ||

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Looks through all processes. 0: there is none; -EACCES: those of others are not shown to us (proc
- * is mounted with hidepid), so that nothing is known. */
+/* Searches all processes. Returns the pid of slurmd; 0: it does not run; -EACCES: processes of
+ * other users are hidden (proc is mounted with hidepid), so nothing is known. */
 pid_t slurmd_find(void);
 
-/* It is one, and has not ended. */
+/* Returns whether the process is a slurmd that has not ended. */
 bool slurmd_is(pid_t pid);

@@ -72,7 +72,7 @@ void stage_run_refuse(struct stage_run *run, int errnum, const char *reason)
 	job_changed(run->job, true);
 }
 
-/* --- what a run tells its job --- */
+/* --- messages of a run to its job --- */
 
 void job_changed(struct job *job, bool urgent)
 {

@@ -24,36 +24,38 @@ struct stage_run {
 	int slot;
 
 	struct loop_timer limit, stall, mount;
-	uint64_t moved_bytes, moved_files; /* where the stall timer was set last */
+	uint64_t moved_bytes, moved_files; /* progress at the time when the stall timer was last
+					    * set */
 
-	bool ending;  /* releasing or undoing */
+	bool ending;  /* the dataset is being released or undone */
 	bool linking; /* the worker makes the link of onfail=source */
-	bool linked;  /* it was tried */
-	bool stays;   /* ready said so */
+	bool linked;  /* that link was tried before */
+	bool stays;   /* the worker keeps running after `ready` (it said so in that message) */
 	bool mounted, unmounting;
-	bool placed, placing, unplacing; /* placed: from when it was asked for */
+	bool placed, placing, unplacing; /* placed: true as soon as the place is requested */
 	struct async *release;
 	struct loop_timer cleanup;
 
 	struct stage_keys keys;
 
-	struct tier_dir tier; /* path NULL: none asked for */
+	struct tier_dir tier; /* path NULL: the worker has no open request for a directory */
 	struct async *tier_async;
 };
 
 uint64_t stage_run_get_now(const struct stage_run *run);
 
-/* The source gave something: the stall limit starts anew. */
+/* Restarts the stall timer, because the source has sent data. */
 void stage_run_set_stall(struct stage_run *run);
-/* Something is to be mounted: ready has to come within MountTimeout. */
+/* Starts the timer of a mount: the dataset must be ready within MountTimeout. */
 void stage_run_set_mount(struct stage_run *run);
 void stage_run_stop_clock(struct stage_run *run);
 
-/* The dataset has failed, unless it is ending already: taking away begins. */
+/* Sets the failure and begins the clean-up, unless the dataset is already ending. */
 void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit code,
 		    const char *reason);
-/* Nothing is left to be done. */
+/* Ends the clean-up with the event ev and reports it to the job. */
 void stage_run_finish(struct stage_run *run, enum stage_event ev, const char *detail);
 
-/* A message of the worker; fits struct worker_events. */
+/* Handles a message of the worker; can be used in struct worker_events. Returns false if the
+ * message is not allowed; then the worker is killed. */
 bool stage_talk(void *run, const char *op, const struct kv *kv);

@@ -33,12 +33,14 @@
 #include "daemon/stagingd/worker-task.h"
 #include "daemon/stagingd/worker-proc.h"
 
-#define SLACK_MS 1000	 /* workers keep the same limits and may say it first, and better */
-#define CLEANUP_MS 60000 /* where no configuration could be loaded */
+/* added to limits that workers check, too, because a worker's report is more precise */
+#define SLACK_MS 1000
+#define CLEANUP_MS 60000 /* used if no configuration could be loaded */
 
 static void advance(struct stage_run *run);
 
-/* What the name promises; the worker looks at the bytes and is started again if that was wrong. */
+/* Guesses the kind from the name. The worker looks at the content, and is restarted if the guess
+ * was wrong. */
 static bool looks_like_image(const char *source)
 {
 	const struct suffix *s = suffix_find(source, strlen(source));
@@ -58,7 +60,7 @@ static enum keeper_class guess_class(const struct dataset *d)
 	return KEEPER_CLASS_WRITER;
 }
 
-/* --- the clock --- */
+/* --- timers --- */
 
 static uint64_t get_stall_ms(const struct stage_run *run)
 {
@@ -87,7 +89,7 @@ void stage_run_stop_clock(struct stage_run *run)
 	loop_timer_cancel(&run->mount);
 }
 
-/* --- the ways to an end --- */
+/* --- ends of a run --- */
 
 static void begin_end(struct stage_run *run)
 {
@@ -144,7 +146,7 @@ static void on_mount_late(void *arg)
 		 "the mount has not answered within %s (MountTimeout); try again, "
 		 "or method=extract",
 		 duration_to_string(run->job->info.conf->mount_timeout_ms, ms));
-	/* What is ready has no time that could be over: its worker asked for this behind it. */
+	/* A timeout is not an event of a ready dataset; its worker mounts after `ready`. */
 	stage_run_fail(run, run->stage->state == STAGE_READY ? STAGE_EV_ERROR : STAGE_EV_TIMEOUT,
 		       STAGE_EXIT_TIMEOUT, text);
 }
@@ -160,7 +162,8 @@ void stage_run_finish(struct stage_run *run, enum stage_event ev, const char *de
 	job_schedule(run->job);
 }
 
-/* What could not be taken away stands in the manifest, and in the warning. */
+/* Ends the clean-up with a failure. The manifest lists what could not be removed, and a warning
+ * reports it. */
 static void give_up(struct stage_run *run, const char *why)
 {
 	char text[ERROR_MAX_SIZE];
@@ -217,7 +220,7 @@ void stage_run_start(struct stage_run *run)
 	stage_run_set_stall(run);
 }
 
-/* --- taking away --- */
+/* --- removal --- */
 
 static bool may_link(const struct stage_run *run)
 {
@@ -348,7 +351,7 @@ static void on_ended(void *arg, int status, const char *how)
 	s->pid = 0;
 	s->seq++;
 	job_changed(run->job, false);
-	if (run->linking) { /* without ready: what it began is taken away as well */
+	if (run->linking) { /* it ended without `ready`, so its files are removed, too */
 		run->linking = false;
 		advance(run);
 	} else if (run->restarting && !run->ending) {
@@ -362,7 +365,8 @@ static void on_ended(void *arg, int status, const char *how)
 		advance(run);
 	} else if (s->state != STAGE_READY || run->stays) {
 		stage_run_fail(run, STAGE_EV_DIED, STAGE_EXIT_FAILED, how);
-	} else if (run->mounted && !run->unmounting) { /* hydrated: the mount has done its work */
+	} else if (run->mounted && !run->unmounting) { /* the copy (hydrate) is complete and the
+							* mount is not needed any more */
 		run->unmounting = true;
 		run->job->launcher->ops->unmount(run->job->launcher, (uint32_t)run->slot);
 	}
@@ -390,7 +394,7 @@ static const struct worker_events worker_events = {
 	.stuck = on_stuck,
 };
 
-/* --- life of the run --- */
+/* --- life of a run --- */
 
 int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage)
 {

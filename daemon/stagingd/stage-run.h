@@ -16,9 +16,9 @@ struct stage;
 struct stage_run;
 struct worker_proc;
 
-/* Takes the stage over when it returns 0. */
+/* Takes over the stage if it returns 0. Returns 0 or -errno. */
 int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage);
-/* Lets go of workers and asynchronous calls without waiting for them. */
+/* Frees the run. Does not wait for its worker or its asynchronous calls. */
 void stage_run_free(struct stage_run *run);
 DEFINE_FREEP(struct stage_run, stage_run_free)
 
@@ -26,26 +26,27 @@ struct stage *stage_run_get_stage(const struct stage_run *run);
 struct worker_proc *stage_run_get_worker(const struct stage_run *run);
 int stage_run_get_slot(const struct stage_run *run);
 
-/* Its worker may put data into the job's memory, whose limit must be known by then. */
+/* Returns whether the worker may write to the job's memory, whose limit must be known before. */
 bool stage_run_wants_memory(const struct stage_run *run);
-/* It takes one of the places for those that move data. */
+/* Returns whether the worker writes data, and so needs one of the writers' places. */
 bool stage_run_is_writer(const struct stage_run *run);
-/* Its worker serves a mount, or will, with or without a copy that is made behind it. */
+/* Returns whether the worker serves a mount, or will do so, even if it also copies the image
+ * (hydrate). */
 bool stage_run_serves(const struct stage_run *run);
-/* Its worker takes one of the places for those that mount. */
+/* Returns whether the worker only mounts, and so needs one of the mounts' places. */
 bool stage_run_is_server(const struct stage_run *run);
-/* A worker is on its way to ready, or something is being taken away. */
+/* Returns whether a worker runs for a dataset that is not ready, or a clean-up is in progress. */
 bool stage_run_is_busy(const struct stage_run *run);
 
 void stage_run_start(struct stage_run *run);
 
-/* It is queued, and fails there. */
+/* Fails a queued dataset. */
 void stage_run_refuse(struct stage_run *run, int errnum, const char *reason);
 
-/* Release: whatever its state. reason: for those who wait for it. */
+/* Releases the dataset in any state. reason: for clients that wait for it. */
 void stage_run_cancel(struct stage_run *run, int code, const char *reason);
 
-/* From the launcher's events. */
+/* Called for events of the launcher. */
 void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n_fds);
 void stage_run_on_unmounted(struct stage_run *run, int r);
 void stage_run_on_placed(struct stage_run *run, int r);

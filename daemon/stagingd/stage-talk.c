@@ -92,7 +92,8 @@ static void on_tier_async(void *arg, int r, const struct error *err)
 	on_tier_made(run, r, err->text);
 }
 
-/* mode: of the directory that has the job's, two names above the user's */
+/* Writes the reason for a refusal into text and returns -errno. mode: that of the tier's directory,
+ * in which the job's directory would be. */
 static int refuse_tier(const char *path, unsigned mode, char text[static ERROR_MAX_SIZE])
 {
 	const char *end = strstr(path, "/" TIER_NAME_JOB), *next = end;
@@ -130,7 +131,7 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 	int r;
 
 	if (run->tier.path || run->tier_async)
-		return false; /* one at a time */
+		return false; /* one request at a time */
 	if (tier_dir_find(&job->info, kv_get_or_empty(kv, "tier"), &run->tier, &err) < 0) {
 		answer_tier(run, NULL, err.text);
 		return true;
@@ -173,9 +174,9 @@ static bool on_mount(struct stage_run *run, const struct kv *kv)
 	else if (run->job->info.conf->mount_backend == CONF_MOUNT_NONE)
 		answer_mount(run, "this site has switched mounts off (Backend=none)", NULL, 0);
 	else if (run->mounted)
-		return false; /* a dataset has one */
+		return false; /* a dataset has only one mount */
 	else {
-		run->mounted = true; /* it is to be taken away from here on */
+		run->mounted = true; /* from here on, the clean-up must unmount */
 		stage_run_set_mount(run);
 		l->ops->mount(l, (uint32_t)run->slot, (unsigned)kv_get_u64(kv, "threads", 1));
 	}
@@ -187,7 +188,7 @@ void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n
 	char text[128];
 
 	if (!run->worker || run->ending)
-		return; /* advance() takes it away */
+		return; /* advance() unmounts it */
 	if (r < 0)
 		run->mounted = false;
 	else
@@ -211,13 +212,13 @@ static bool on_place(struct stage_run *run, const struct kv *kv)
 	const int fd = worker_proc_get_fd(run->worker);
 
 	if (fd < 0 || run->placed)
-		return false; /* a dataset has one */
+		return false; /* a dataset has only one place */
 	if (!l->ops->place) {
 		answer_place(run, -EOPNOTSUPP);
 		return true;
 	}
-	/* It is to be taken away from here on, whatever is answered: a request that came too late
-	 * may be done yet. */
+	/* From here on, the clean-up must remove the place, whatever the answer is, because a
+	 * request that timed out may still be carried out. */
 	run->placed = run->placing = true;
 	l->ops->place(l, (uint32_t)run->slot, run->stage->dataset->name, fd,
 		      kv_get_u64(kv, "ro", 0) == 1);
@@ -240,7 +241,7 @@ static bool on_progress(struct stage_run *run, const struct kv *kv)
 	bool first = s->state == STAGE_PREPARING;
 
 	if (s->state == STAGE_READY && !run->stays)
-		return true; /* of before: another thread of the worker sends it */
+		return true; /* an older message, sent by another thread of the worker */
 	if (bytes != run->moved_bytes || files != run->moved_files) {
 		run->moved_bytes = bytes;
 		run->moved_files = files;
@@ -267,11 +268,9 @@ static bool on_warning(struct stage_run *run, const struct kv *kv)
 	return true;
 }
 
-/*
- * Of a run without keeper each node's command has its own environment, and begins when all is ready
- * (with --keep-going: ready or failed): the variable can name the directory itself instead of a
- * link to it, so that cp -r, tar and find do what their user means. method=link stays a link.
- */
+/* Without a keeper, each node's command has its own environment and starts when all datasets are
+ * ready (with --keep-going: ready or failed). So the variable can name the directory itself instead
+ * of a link to it, and cp -r, tar and find work as users expect. method=link keeps the link. */
 static void find_place(struct stage_run *run)
 {
 	char path[PATH_MAX], to[PATH_MAX];
@@ -283,9 +282,9 @@ static void find_place(struct stage_run *run)
 		return;
 	n = readlink(path, to, sizeof(to) - 1);
 	if (n <= 0 || to[0] != '/')
-		return; /* in memory it stands there itself */
+		return; /* data in memory is in this place itself */
 	to[n] = '\0';
-	if (!strchr(to, '\n')) /* a line of the environment */
+	if (!strchr(to, '\n')) /* each variable must be on one line */
 		stage_set_place(run->stage, to);
 }
 
@@ -295,7 +294,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	struct job *job = run->job;
 
 	stage_run_stop_clock(run);
-	stage_set_facts(s, kv); /* kind */
+	stage_set_facts(s, kv); /* the kind may have changed */
 	stage_set_progress(s, kv_get_u64(kv, "bytes", s->bytes), kv_get_u64(kv, "files", s->files),
 			   stage_run_get_now(run));
 	s->moved = kv_get_u64(kv, "moved", 0);
@@ -320,7 +319,7 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 
 	if (run->stage->state == STAGE_READY && !run->stays) {
 		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "after ready: %s", text);
-		return true; /* the data is there, whole */
+		return true; /* the data is complete */
 	}
 	if (code == 0 || code > 255)
 		code = STAGE_EXIT_FAILED;
@@ -351,7 +350,7 @@ static bool on_read(struct stage_run *run, const struct kv *kv)
 static const struct message {
 	const char *op;
 	bool (*fn)(struct stage_run *run, const struct kv *kv);
-	unsigned states; /* where the worker may say it */
+	unsigned states; /* states in which the message is allowed */
 } messages[] = {
 	{ PROTO_OP_FACTS,    on_facts,    IN_LIFE },
 	{ PROTO_OP_RESERVE,  on_reserve,  IN_WORK | IN(STAGE_READY) },
@@ -366,7 +365,8 @@ static const struct message {
 };
 /* clang-format on */
 
-/* The worker of onfail=source says the same words, but only its end counts. */
+/* The worker that makes the link of onfail=source sends the same messages, but only `ready`
+ * matters. */
 static bool on_link_message(struct stage_run *run, const char *op, const struct kv *kv)
 {
 	struct stage *s = run->stage;
@@ -375,10 +375,10 @@ static bool on_link_message(struct stage_run *run, const char *op, const struct 
 	if (strcmp(op, PROTO_OP_READY))
 		return true;
 	if (s->state != STAGE_UNDOING)
-		return true; /* released meanwhile */
+		return true; /* it was released in the meantime */
 	snprintf(text, sizeof(text), "used at its source, staging failed: %.900s",
 		 s->reason ? s->reason : "");
-	stage_forget_warnings(s); /* about a copy that is gone */
+	stage_forget_warnings(s); /* they are about a copy that was removed */
 	stage_add_warning(s, text);
 	stage_set_facts(s, kv);
 	snprintf(s->method, sizeof(s->method), "link");
@@ -401,7 +401,7 @@ bool stage_talk(void *arg, const char *op, const struct kv *kv)
 		if (strcmp(messages[i].op, op))
 			continue;
 		if (run->ending || run->restarting)
-			return true; /* said before it heard of the end */
+			return true; /* it was sent before the worker knew of the end */
 		return (messages[i].states & IN(run->stage->state)) && messages[i].fn(run, kv);
 	}
 	return false;

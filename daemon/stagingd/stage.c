@@ -51,7 +51,8 @@ static const struct { enum stage_state from; enum stage_event ev; enum stage_sta
 	{ STAGE_STAGING,   STAGE_EV_TIMEOUT,  STAGE_UNDOING   },
 	{ STAGE_STAGING,   STAGE_EV_CANCEL,   STAGE_RELEASING },
 
-	/* Ready and its worker lives on: a mount is served, or a copy is made behind it. */
+	/* Ready, and the worker still runs: it serves a mount, or copies the mounted image
+	 * (hydrate). */
 	{ STAGE_READY,     STAGE_EV_FACTS,    STAGE_READY     },
 	{ STAGE_READY,     STAGE_EV_PROGRESS, STAGE_READY     },
 	{ STAGE_READY,     STAGE_EV_READY,    STAGE_READY     },
@@ -171,7 +172,7 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 	return true;
 }
 
-/* Keeps at most size bytes of text. Without memory the old text stays. */
+/* Stores at most size bytes of text. If memory is out, the old text stays. */
 static void set_text(char **textp, const char *text, size_t size)
 {
 	char *copy = strndup(text, size);
@@ -295,7 +296,7 @@ void stage_set_facts(struct stage *s, const struct kv *facts)
 	s->seq++;
 }
 
-/* A reading each half second, three parts of the old to one of the new. */
+/* Measures the rate every half second and smooths it: 3/4 of the old value plus 1/4 of the new. */
 static void update_rate(struct stage *s, uint64_t now_ms)
 {
 	uint64_t rate;

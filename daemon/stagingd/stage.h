@@ -20,22 +20,22 @@ struct kv;
 
 enum stage_event {
 	STAGE_EV_START,	  /* its worker is being started */
-	STAGE_EV_RESTART, /* the worker found that it is of the wrong class: again */
+	STAGE_EV_RESTART, /* the worker is started again: it has the wrong class, or needs keys */
 	STAGE_EV_FACTS,
 	STAGE_EV_PROGRESS,
 	STAGE_EV_READY,
-	STAGE_EV_REFUSED, /* by a rule, before anything was begun */
-	STAGE_EV_ERROR,	  /* the worker gave up, with a reason */
-	STAGE_EV_DIED,	  /* the worker is gone without a word, or spoke nonsense */
+	STAGE_EV_REFUSED, /* refused by a rule before anything was started */
+	STAGE_EV_ERROR,	  /* the worker reported an error */
+	STAGE_EV_DIED,	  /* the worker ended without a report, or sent an invalid message */
 	STAGE_EV_TIMEOUT,
-	STAGE_EV_CANCEL,   /* release, or the end of the job */
-	STAGE_EV_GONE,	   /* all that the manifest says is taken away */
-	STAGE_EV_STUCK,	   /* it could not be taken away */
-	STAGE_EV_FALLBACK, /* onfail=source: the entry is a link to the source now */
+	STAGE_EV_CANCEL,   /* release by the user, or end of the job */
+	STAGE_EV_GONE,	   /* everything in the manifest has been removed */
+	STAGE_EV_STUCK,	   /* something could not be removed */
+	STAGE_EV_FALLBACK, /* onfail=source: the entry is now a link to the source */
 	STAGE_N_EVENTS,
 };
 
-/* Why it failed (daemon/stagingd/cause.h). */
+/* Cause of a failure (daemon/stagingd/cause.h). */
 enum stage_cause {
 	STAGE_CAUSE_NONE,
 	STAGE_CAUSE_RULES,
@@ -59,98 +59,101 @@ enum stage_result {
 
 const char *stage_event_to_string(enum stage_event ev);
 
-/* The table. 0, or -EINVAL for a pair that is not in it. */
+/* Looks up the new state in the table. Returns 0, or -EINVAL for a pair that is not in it. */
 int stage_get_next(enum stage_state from, enum stage_event ev, enum stage_state *top);
 
 #define STAGE_TEXT_PLAN 1024
 #define STAGE_TEXT_WHY 16384
-#define STAGE_TEXT_WARNING 4096 /* all warnings of a dataset together */
+#define STAGE_TEXT_WARNING 4096 /* size of all warnings of a dataset together */
 #define STAGE_TEXT_NOTE 1024
 #define STAGE_TEXT_WORD 32
 
 struct stage {
-	uint32_t id;		   /* unique in the life of the daemon */
-	struct dataset_list owned; /* of one item */
+	uint32_t id;		   /* unique as long as stagingd runs */
+	struct dataset_list owned; /* a list of one item */
 	struct dataset *dataset;   /* = owned.items */
 	enum stage_state state;
-	uint64_t seq;		   /* changes with everything below */
+	uint64_t seq;		   /* incremented when anything below changes */
 	uint64_t start_ms, end_ms; /* 0: not yet */
 	struct history history;
 
-	/* By the rules of the site: */
-	char *rule; /* name of the section, or NULL */
+	/* from the site's rules: */
+	char *rule; /* name of the rule's section, or NULL */
 	char *rule_match;
-	char *web;			/* what the rules say of addresses, for the worker */
-	char *methods, *tiers;		/* as the task says them */
-	uint64_t max_bytes;		/* 0: none */
-	uint64_t max_readers, max_rate; /* of the rule, for all its datasets; 0: none */
+	char *web;			/* rules for addresses, in the form that the worker needs */
+	char *methods, *tiers;		/* in the form of the task message */
+	uint64_t max_bytes;		/* 0: no limit */
+	uint64_t max_readers, max_rate; /* limits of the rule for all its datasets together; 0:
+					 * no limit */
 
-	/* Said by the worker: */
+	/* from the worker's messages: */
 	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];
 	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
-	char *place; /* where the data is; NULL: data/<name> */
+	char *place; /* path of the data; NULL: data/<name> */
 	char *plan, *why;
-	char *warning; /* lines, each once */
-	size_t n_told; /* bytes of it that a client was given */
-	char *note;    /* holds only until the dataset is ready, or NULL */
+	char *warning; /* lines, without duplicates */
+	size_t n_told; /* bytes of `warning` that some client was already given */
+	char *note;    /* text that is shown only until the dataset is ready, or NULL */
 	uint64_t bytes, total, files, nfiles;
-	uint64_t moved; /* bytes read until it was ready */
-	uint64_t rate;	/* bytes a second, smoothed */
+	uint64_t moved; /* bytes that were read until the dataset was ready */
+	uint64_t rate;	/* bytes per second, smoothed */
 	pid_t pid;
 
-	/* What it came to: */
+	/* the result: */
 	enum stage_exit code;
 	char *reason;
-	char *stuck; /* why it could not be taken away, or NULL */
+	char *stuck; /* why something could not be removed, or NULL */
 	enum stage_cause cause;
-	int errnum; /* with the worker's error, 0: none */
+	int errnum; /* error number that the worker reported; 0: none */
 	bool was_ready;
-	const char *waits; /* for what it is queued, a literal; NULL: for its turn */
+	const char *waits; /* what a queued dataset waits for, a string literal; NULL: for a free
+			    * place */
 
-	/* daemon/stagingd/job-metrics.h */
-	uint64_t counted[COUNT_N]; /* what it was counted for */
-	enum stage_result said;	   /* in the log */
-	bool behind;		   /* ready, and being copied */
+	/* used by daemon/stagingd/job-metrics.h: */
+	uint64_t counted[COUNT_N]; /* what this dataset has added to the figures */
+	enum stage_result said;	   /* the result that was logged */
+	bool behind;		   /* ready, and still being copied (hydrate) */
 	uint64_t n_mounts;
 
-	uint64_t rate_bytes, rate_ms; /* where the last reading of rate was taken */
-	struct kv *message;	      /* built for message_seq at message_ms */
+	uint64_t rate_bytes, rate_ms; /* state at the last measurement of rate */
+	struct kv *message;	      /* the message that was built for message_seq at message_ms */
 	uint64_t message_seq, message_ms;
 };
 
-/* Takes over what is in *d, which is zeroed. */
+/* Takes over the content of *d, which is zeroed. Returns 0 or -ENOMEM. */
 int stage_new(struct stage **stagep, uint32_t id, struct dataset *d);
 void stage_free(struct stage *s);
 DEFINE_FREEP(struct stage, stage_free)
 
-/*
- * Changes the state by the table and logs it. detail: what stands behind the colon in the log, or
- * NULL. A pair that is not in the table is logged as a bug: false, and nothing changes.
- */
+/* Changes the state by the table and logs it. detail: text after the colon in the log, or NULL.
+ * A pair that is not in the table is logged as a bug; then nothing changes and the result is
+ * false. */
 bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const char *detail);
 
-/* The first failure counts: later ones are ignored. */
+/* Sets the failure if there is none yet; later failures are ignored. */
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
-/* The path of the dataset is this one from now on. Without keeper: the entry in data/ is a link to
- * it. */
+/* Sets the path of the dataset that users see. Used without a keeper, where the entry in data/ is a
+ * link to it. */
 void stage_set_place(struct stage *s, const char *path);
-/* Adds a line, unless it is there or empty. A line that does not fit is only in the log. */
+/* Adds a line, unless it is empty or already there. A line that does not fit is dropped; the log
+ * has it. */
 void stage_add_warning(struct stage *s, const char *text);
-/* Shown after the warnings until the dataset is ready, released or failed. No client is given it as
- * a warning. */
+/* Sets a note, which is shown after the warnings until the dataset is ready, released or failed. It
+ * is not given to clients as a warning. */
 void stage_set_note(struct stage *s, const char *text);
-/* Another worker begins, which reports its own. Lines that a client was given stay, so that none is
- * given twice. */
+/* Removes warnings, because another worker starts and reports its own. Lines that a client was
+ * given stay, so that none is given twice. */
 void stage_forget_warnings(struct stage *s);
-/* The next line that no client was given. It counts as given from now on. False: there is none. */
+/* Copies the next line that no client was given, and marks it as given. Returns false if there is
+ * none. */
 bool stage_take_warning(struct stage *s, char line[static STAGE_TEXT_WARNING]);
-/* Also a warning, and the failure, if there is none yet. */
+/* Sets `stuck`, adds the text as a warning, and as the failure if there is none yet. */
 void stage_set_stuck(struct stage *s, const char *text);
 void stage_set_waits(struct stage *s, const char *what);
 void stage_set_facts(struct stage *s, const struct kv *facts);
 void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_t now_ms);
 
-/* What the dataset message says of it; lent until the next call for the same dataset. NULL
- * without memory. */
+/* Builds the `dataset` message; lent until the next call for the same dataset. Returns NULL if out
+ * of memory. */
 struct kv *stage_get_message(struct stage *s, const char *data_dir, const char *node,
 			     uint64_t now_ms);

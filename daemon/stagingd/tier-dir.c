@@ -83,8 +83,8 @@ int tier_dir_find(const struct job_info *info, const char *tier, struct tier_dir
 	return join(dir, info, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
 }
 
-/* The directory that path is in. One whose group may write to it is the site's or the user's
- * choice. */
+/* Checks the directory that contains path. If only its group may write to it, this is allowed,
+ * because the site or the user has chosen it. */
 static int check_place(const char *path, struct error *err)
 {
 	_cleanup_(freep) char *above = strndup(path, (size_t)(path_base(path) - path));

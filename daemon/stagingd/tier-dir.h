@@ -13,26 +13,29 @@ struct error;
 struct job_info;
 
 struct tier_dir {
-	char *path;   /* the caller's */
-	char *shared; /* of all nodes of the job, not made; NULL where there is none. The caller's
-		       */
+	char *path;   /* owned by the caller; freed by tier_dir_deinit() */
+	char *shared; /* directory that all nodes of the job share; not created yet. NULL: none.
+		       * Owned as path */
 	bool by_keeper;
-	uint32_t index; /* of conf->tiers, where by_keeper */
-	uint64_t mark;	/* and what it is to the keeper, who reads the configuration again */
+	uint32_t index; /* index in conf->tiers, if by_keeper */
+	uint64_t mark;	/* mark by which the keeper checks that conf->tiers[index] is still the
+			 * same tier, because it reads the configuration again */
 };
 
 void tier_dir_deinit(struct tier_dir *dir);
 
-/* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */
+/* Finds the directory for tier, which is a name or an absolute DEST. Returns 0, or -errno with err
+ * set. */
 int tier_dir_find(const struct job_info *info, const char *tier, struct tier_dir *dir,
 		  struct error *err);
 
-/* The sentence for one that others may write to and that is not sticky: what is in it may be
- * exchanged. -EPERM. */
+/* Reports a parent that others can write to and that is not sticky, because entries could be
+ * replaced. Returns -EPERM. */
 int tier_dir_refuse(const char *path, unsigned mode, struct error *err);
 
-/* Records path in the manifest at <rundir>/t/.stage/manifest and makes it; that it is there
- * already, the caller's and closed to others, is fine. Blocks: for a task. */
+/* Records path in the manifest at <rundir>/t/.stage/manifest and creates it. An existing directory
+ * is accepted if it belongs to the caller and is closed to others. Blocks, so it is for a child
+ * process. */
 struct tier_dir_order {
 	const char *rundir, *path;
 };

@@ -24,8 +24,8 @@
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/loop.h"
 
-#define MAX_BURST 32 /* messages of one worker before others have their turn */
-#define AGAIN_MS 500 /* before what could not be started is tried once more */
+#define MAX_BURST 32 /* messages of one worker that are read before other events are handled */
+#define AGAIN_MS 500 /* time before a failed start is tried again */
 
 struct worker_proc {
 	struct loop *loop;
@@ -34,13 +34,14 @@ struct worker_proc {
 	enum keeper_class class;
 	int fd;
 	struct loop_source source;
-	struct loop_timer end; /* the next step of ending it */
+	struct loop_timer end; /* timer for the next step of ending the worker */
 	struct loop_timer again;
-	int theirs; /* until it is spawned: the worker's end; -1: it was tried twice */
-	int came;   /* beside the message that is being handled; -1: none */
+	int theirs; /* the worker's end of the socket, kept until it is spawned; -1: there will
+		     * be no further try */
+	int came;   /* descriptor that came with the message that is being handled; -1: none */
 	pid_t pid;  /* 0: not spawned yet */
 	bool cancelled, killed;
-	char broken[160]; /* why we killed it; "": we did not */
+	char broken[160]; /* why stagingd killed it; "": stagingd did not */
 	const struct worker_events *events;
 	void *arg;
 };
@@ -104,7 +105,7 @@ static void tell_end(struct worker_proc *w, int status)
 	worker_proc_free(w);
 }
 
-/* SIGKILL for what it did. */
+/* Kills the worker because it broke the protocol. */
 static void break_off(struct worker_proc *w, const char *why)
 {
 	if (!w->broken[0] && !w->cancelled)
@@ -123,7 +124,7 @@ static void handle(struct worker_proc *w, const char *op, const struct kv *kv)
 	break_off(w, why);
 }
 
-/* False: nothing more can be read now. */
+/* Handles one message. Returns false if no message can be read now. */
 static bool receive_one(struct worker_proc *w)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
@@ -138,7 +139,7 @@ static bool receive_one(struct worker_proc *w)
 		return false;
 	if (r == 0) {
 		close_socket(w);
-		if (!loop_timer_is_set(&w->end)) /* an exit is due */
+		if (!loop_timer_is_set(&w->end)) /* the worker must exit soon */
 			loop_timer_set(w->loop, &w->end, WORKER_GRACE_MS);
 		return false;
 	}
@@ -239,7 +240,7 @@ static void on_again(void *arg)
 void worker_proc_on_spawned(struct worker_proc *w, int r, pid_t pid)
 {
 	if (w->pid)
-		return; /* the reply to a kill */
+		return; /* this is the reply to a kill */
 	if (r == -EAGAIN && w->theirs >= 0 && !w->cancelled && !w->killed) {
 		log_warning("a worker could not be started, as no more processes can be created: "
 			    "trying again");
@@ -299,7 +300,7 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 		worker_proc_free(w);
 		return error_errno(err, -r, "prepare a worker");
 	}
-	w->theirs = fcntl(fds[1], F_DUPFD_CLOEXEC, 3); /* -1: then it is tried once */
+	w->theirs = fcntl(fds[1], F_DUPFD_CLOEXEC, 3); /* on failure, only one try is made */
 	launcher->ops->spawn(launcher, id, class, fds[1]);
 	*wp = w;
 	return 0;

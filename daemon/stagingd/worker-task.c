@@ -13,7 +13,8 @@
 #include "daemon/stagingd/job-memory.h"
 #include "daemon/stagingd/stage.h"
 
-/* Datasets under the same rule that read, or will: what the rule allows is for all together. */
+/* Counts the datasets under the same rule that read or will read, because the rule's limits are for
+ * all of them together. */
 static uint64_t count_readers(const struct job *job, const struct stage *s)
 {
 	uint64_t n = 0;
@@ -33,8 +34,8 @@ static uint64_t share(uint64_t max, uint64_t n)
 	return max == 0 || max / n > 0 ? max / n : 1;
 }
 
-/* Nodes of one job: as many parts of the time as there are nodes. Tasks of an array: nobody knows
- * how many come. */
+/* Returns the longest delay. The nodes of a job share the time in equal parts. For an array, the
+ * number of tasks that start is not known. */
 static uint64_t get_jitter(const struct job *job, uint64_t max_ms)
 {
 	return job->info.array	       ? max_ms
@@ -42,7 +43,7 @@ static uint64_t get_jitter(const struct job *job, uint64_t max_ms)
 				       : 0;
 }
 
-/* Keys of the rule that only the worker needs */
+/* Adds keys of the rule that only the worker needs. */
 static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
 {
 	const struct conf *conf = job->info.conf;
@@ -58,8 +59,8 @@ static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
 	}
 }
 
-/* How long it is to stay for the user's next job in a tier of that kind; 0: it goes with this one.
- */
+/* Returns how long the data stays for the user's next job in a tier of that kind; 0: it is removed
+ * at the end of this job. */
 static uint64_t get_keep(const struct job *job, const struct dataset *ds, const struct conf_tier *t,
 			 enum conf_tier_kind kind)
 {
@@ -68,7 +69,8 @@ static uint64_t get_keep(const struct job *job, const struct dataset *ds, const 
 	return ds->keep_ms < t->max_keep_ms ? ds->keep_ms : t->max_keep_ms;
 }
 
-/* Where kept data in memory is, is told for any dataset: it may make room. */
+/* The place of kept data in memory is sent for every dataset, because the worker may delete kept
+ * data to make room. */
 static void fill_keep(struct kv *kv, const struct job *job, const struct dataset *ds)
 {
 	const bool named = ds->dest && strcmp(ds->dest, "auto") != 0;
@@ -81,7 +83,8 @@ static void fill_keep(struct kv *kv, const struct job *job, const struct dataset
 	       memory && memory->max_keep_ms && !job->info.local ? memory->path : "");
 }
 
-/* With what other datasets have been granted, so that the worker plans what stagingd will grant. */
+/* Adds the memory limits and what other datasets were granted, so that the worker's plan agrees
+ * with later grants. */
 static void fill_memory(struct kv *kv, const struct job *job)
 {
 	struct memory_facts f;

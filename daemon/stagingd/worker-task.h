@@ -8,6 +8,7 @@
 struct job;
 struct stage;
 
-/* mode: "stage" or "source". NULL without memory. */
+/* Builds the task. mode: "stage", or "source" for the link of onfail=source. Returns NULL if out of
+ * memory. */
 struct kv *worker_task_new(const struct job *job, const struct stage *stage, const char *mode,
 			   unsigned slot);
