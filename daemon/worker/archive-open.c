@@ -25,7 +25,7 @@
 
 struct opening {
 	struct ctx *ctx;
-	uint64_t reserved; /* for this index */
+	uint64_t reserved; /* bytes reserved for this index */
 };
 
 static int open_reserve(void *arg, uint64_t bytes, struct error *err)
@@ -41,7 +41,7 @@ static int open_reserve(void *arg, uint64_t bytes, struct error *err)
 	return 0;
 }
 
-/* o has to live until the index is finished. */
+/* Makes an empty index. It refers to o, which must live until the index is finished. */
 static int open_new_index(const struct source *src, struct opening *o, struct archive_index **xp,
 			  struct error *err)
 {
@@ -98,16 +98,17 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum fac
 	return r < 0 ? hint_archive(src, format, r, err) : 0;
 }
 
-/* ---- made before ---- */
+/* ---- an index file ---- */
 
-/* Who may say where an archive's files are: this user, root, and the archive's owner. */
+/* Returns whether the file may be used as an index. It must belong to this user, root or the
+ * archive's owner, and only they may write to it. */
 static bool open_may_be_taken(const struct stat *st, const struct stat *archive)
 {
 	return S_ISREG(st->st_mode) && !(st->st_mode & (S_IWGRP | S_IWOTH)) &&
 	       (st->st_uid == geteuid() || st->st_uid == 0 || st->st_uid == archive->st_uid);
 }
 
-/* The file beside the archive. -1: there is none. */
+/* Opens the index file beside the archive. Returns -1 if there is none that may be used. */
 static int open_index_file(struct ctx *ctx, const struct source *src)
 {
 	char path[PATH_MAX];
@@ -131,9 +132,9 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 	return -1;
 }
 
-/* fd may be of a copy, which has the time at which it was made: the index is compared with the
- * archive. 1: *xp is the archive's index, from the file beside it; 0: there is none that can be
- * used; -ECANCELED; -ENOSPC. */
+/* Reads the index from the file beside the archive. fd may be a copy with another time, so the
+ * index is compared with the archive. Returns 1: *xp is the index; 0: there is no usable file;
+ * -ECANCELED; -ENOSPC. */
 static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 			struct archive_index **xp, struct error *err)
 {
@@ -153,7 +154,7 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 		r = archive_index_finish(x, &ctx->io, &why);
 	if (r < 0 && ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err);
-	if (r == -ENOSPC) { /* so would be the other way */
+	if (r == -ENOSPC) { /* an index by the headers would need the same memory */
 		*err = why;
 		return r;
 	}
@@ -168,7 +169,7 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 	return 1;
 }
 
-/* As extraction says it. */
+/* Reports the same warnings as extraction does. */
 static void open_report(struct ctx *ctx, const struct archive_counts *counts, const char *odd_end)
 {
 	if (counts->n_replaced)
@@ -188,7 +189,7 @@ static void open_report(struct ctx *ctx, const struct archive_counts *counts, co
 			      odd_end);
 }
 
-/* By its headers. */
+/* Makes the index from the archive's headers. */
 static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, enum facts_format format,
 			const struct stat *st, struct archive_index **xp, const char **odd_endp,
 			struct error *err)

@@ -11,12 +11,10 @@ struct error;
 struct source;
 struct stat;
 
-/*
- * fd: of the source's archive, a plain tar or a zip, or of a copy; *st becomes what it was when it
- * was indexed. The same archives are refused as by extraction, and those that only extraction can
- * read (-EOPNOTSUPP). The memory of the index is reserved: -ENOSPC. *xp is finished and the
- * caller's. 1: it is by the file that `stagectl index` has made beside the archive, which fits it;
- * 0: by its headers.
- */
+/* Makes the index of the source's archive (a plain tar or a zip). fd: the archive, or a copy of it.
+ * *st: its state when it was indexed. *xp is finished; the caller owns it. Returns 1: read from the
+ * file that `stagectl index` has made beside the archive; 0: made from the archive's headers; or an
+ * error with err set. It refuses the same archives as extraction, and those that only extraction
+ * can read (-EOPNOTSUPP). -ENOSPC: the memory for the index was not granted. */
 int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_format format,
 		 struct archive_index **xp, struct stat *st, struct error *err);

@@ -40,17 +40,17 @@ struct counting {
 	struct walk *walk;
 	struct path_filter *filter;
 	uint64_t deadline_ms;
-	bool keep_names; /* for shard= */
+	bool keep_names; /* shard= needs the names */
 	_Atomic uint64_t bytes, charge, files, dirs;
 	_Atomic uint64_t print;
-	bool needs_print; /* for keep=, and for a copy that nodes share */
+	bool needs_print; /* keep=, and a copy that nodes share, need the fingerprint */
 	atomic_bool cut;
 	bool look_at_links;
-	pthread_mutex_t lock; /* what is below */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct names names;
 	uint64_t n_links_out;
 	char link_out[FACTS_LINK_SIZE];
-	size_t n_missing, first_missing; /* members of a set */
+	size_t n_missing, first_missing; /* number and lowest index of missing members of a set */
 };
 
 static void check_limits(struct counting *c)
@@ -78,8 +78,9 @@ static void add_file(struct counting *c, const struct stat *st)
 
 		atomic_fetch_add(&c->bytes,
 				 copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
-		/* Once for all its names, as if they were all in the tree. The other names of a
-		 * file that a link leads to are mostly not. */
+		/* A file with several names is charged once, as if all names were in the tree.
+		 * With follow, this does not hold: the other names of a linked file are mostly
+		 * outside. */
 		if (!c->ctx->ds->follow)
 			charge = (charge + st->st_nlink - 1) / st->st_nlink;
 		atomic_fetch_add(&c->charge, charge);
@@ -90,7 +91,8 @@ static void add_file(struct counting *c, const struct stat *st)
 		check_limits(c);
 }
 
-/* What can't be read is no link any more: the copy says so. */
+/* Counts a link that leads out of the tree. A link that cannot be read is ignored here; the copy
+ * reports it. */
 static void count_link(struct counting *c, struct walk_dir *dir, const char *name)
 {
 	char to[PATH_MAX], path[WALK_PATH_SIZE];
@@ -127,7 +129,7 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 	struct counting *c = arg;
 
 	atomic_fetch_add(&c->dirs, 1);
-	check_limits(c); /* a tree may have no files */
+	check_limits(c); /* also here, because a tree may have no files */
 	if (c->needs_print)
 		atomic_fetch_add(&c->print, tree_fingerprint(dir->path, &dir->st));
 	return 0;
@@ -155,7 +157,7 @@ struct member_work {
 	size_t from, to;
 };
 
-/* Of 1000 names, it is the first and their number that help. */
+/* Counts a missing member. Of many, the error message names only the first. */
 static void add_missing(struct counting *c, size_t i)
 {
 	pthread_mutex_lock(&c->lock);
@@ -204,7 +206,7 @@ static int count_member(struct counting *c, size_t i, struct error *err)
 	if (c->needs_print)
 		atomic_fetch_add(&c->print, tree_fingerprint(m->path, &st));
 	if (!S_ISDIR(st.st_mode))
-		return 0; /* what else it is, the copy refuses */
+		return 0; /* the copy refuses other kinds */
 	fd = open(m->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? 0 : walk_add_root(c->walk, fd, m->name, err);
 }
@@ -268,7 +270,7 @@ static int refuse_to_deal(struct error *err)
 	return error_set_hint(err, -E2BIG, "pack it into shards (stagectl pack --shards)");
 }
 
-/* The sorted files of this node. Their sizes are taken to be this node's part of the whole. */
+/* Selects the sorted files of this node, and scales the sizes to its share of the files. */
 static int take_share(struct counting *c, struct facts *facts, struct error *err)
 {
 	struct names *names = &c->names;
@@ -298,7 +300,7 @@ static int take_share(struct counting *c, struct facts *facts, struct error *err
 	return 0;
 }
 
-/* Is there nothing that exclude= could have left out? */
+/* Returns whether the directory has no entry that exclude= could have left out. */
 static bool is_empty(const struct source *src)
 {
 	int fd = openat(src->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -311,11 +313,11 @@ static bool is_empty(const struct source *src)
 		n++;
 	if (dir)
 		closedir(dir);
-	return n <= 2; /* . and .. */
+	return n <= 2; /* "." and ".." */
 }
 
-/* A pattern that fits nothing, or all of it, is a mistake, as it is for an archive. A node may get
- * none of the files that are dealt out. */
+/* Refuses a selection that leaves nothing, as for an archive, because the pattern is probably
+ * wrong. Files that are dealt out (shard=) are an exception: a node may get none of them. */
 static int check_selected(const struct counting *c, struct error *err)
 {
 	const struct dataset *ds = c->ctx->ds;
@@ -332,7 +334,8 @@ static int check_selected(const struct counting *c, struct error *err)
 			      is_dir ? "find DIR" : "the names of its files (ls)");
 }
 
-/* A kept copy, and one that nodes share, is found by a fingerprint of the tree. */
+/* Returns whether the tree needs a fingerprint, which identifies a kept copy or one that nodes
+ * share. */
 static bool needs_fingerprint(const struct ctx *ctx)
 {
 	const char *dest = ctx->ds->dest;

@@ -13,6 +13,6 @@ struct source;
 #define COPY_COUNT_MAX_FILES 50000000ULL
 #define COPY_COUNT_MAX_MS 120000
 
-/* Of a directory or set. With shard= src->taken are the files of this node. What the walk saw stays
- * with src for the copy, as far as there is room. */
+/* Counts a directory or a set. With shard=, src->taken gets the files of this node. What the walk
+ * saw is stored in src for the copy, up to WALK_KEPT_MAX. */
 int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);

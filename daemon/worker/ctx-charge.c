@@ -28,7 +28,7 @@ static int refuse_space(const char *tier, uint64_t need, uint64_t have, struct e
 			  size_to_string(have, have_text));
 }
 
-/* Of what is written, where nobody knows how much there is to come. */
+/* Reports that what was written, of a total that is not known, does not fit. */
 static int refuse_more(const char *tier, uint64_t most, struct error *err)
 {
 	char text[PARSE_SIZE_TEXT];
@@ -39,7 +39,8 @@ static int refuse_more(const char *tier, uint64_t most, struct error *err)
 			  !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier);
 }
 
-/* One exchange; ask_lock is held. is_all: with what is granted these are all bytes it will take. */
+/* Asks stagingd once. The caller holds ask_lock. is_all: with what is granted, these are all bytes
+ * that the dataset will take. */
 static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, bool is_all,
 			  uint64_t *havep, struct error *err)
 {
@@ -80,7 +81,7 @@ int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
 		snprintf(p->tier, sizeof(p->tier), "%s", tier);
 		atomic_store(&p->granted_bytes, 0);
 		atomic_store(&p->granted_files, 0);
-		p->beside_bytes = 0; /* stagingd takes what is in another tier back */
+		p->beside_bytes = 0; /* stagingd has released what was granted in the other tier */
 	}
 	r = reserve_locked(ctx, bytes, files, true, &have, err);
 	pthread_mutex_unlock(&p->ask_lock);
@@ -89,7 +90,7 @@ int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
 	return r;
 }
 
-/* ask_lock is held. */
+/* Asks stagingd for memory outside of the tier. The caller holds ask_lock. */
 static int claim_beside_locked(struct ctx *ctx, uint64_t bytes, struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
@@ -131,7 +132,7 @@ void ctx_reset_charges(struct ctx *ctx)
 	atomic_store(&ctx->priv->charged_files, 0);
 }
 
-/* What is missing, in one step or, where that is not granted, to the byte. */
+/* Asks for what is missing: at least one step, or, if that is not granted, the exact amount. */
 static int reserve_more(struct ctx *ctx, struct error *err)
 {
 	struct ctx_private *p = ctx->priv;

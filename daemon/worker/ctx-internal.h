@@ -17,33 +17,36 @@ struct manifest;
 
 struct ctx_private {
 	struct kv *task;
-	int keys_fd; /* beside the task: not read here, who reads hostile bytes has no keys */
+	int keys_fd; /* came with the task; passed on to stage-fetch unread, because a process
+		      * that parses untrusted data must not have the keys */
 	struct dataset_list list;
 	struct daemon_conn *link;
 	struct manifest *manifest;
 
 	struct rate_limit rate;
-	unsigned n_passes; /* of each byte: that many make one of progress */
+	unsigned n_passes; /* how often each byte is counted; io_add_progress() divides by it */
 	bool is_near;	   /* see ctx_set_near() */
 
 	pthread_mutex_t ask_lock;
-	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */
+	char tier[DATASET_MAX_ITEM]; /* tier of the reservation; "": none */
 	_Atomic uint64_t granted_bytes, granted_files;
-	uint64_t beside_bytes; /* ask_lock; ctx_claim_beside() */
+	uint64_t beside_bytes; /* protected by ask_lock; see ctx_claim_beside() */
 	_Atomic uint64_t charged_bytes, charged_files;
 };
 
-/* charge of stage_io: against the limits of policy and, beyond what was reserved, by further
- * reservations. Cheap while within both. */
+/* Implements `charge` of stage_io. Checks the limits of the policy, and asks for more if the
+ * reservation is too small. Fast while neither is exceeded. */
 int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct error *err);
 
-/* Of the granted bytes, those that a dataset of so many bytes does not take. What is found
+/* Returns how many of the granted bytes a dataset of `bytes` does not take. Data that was found
  * (keep=) is not charged, so its own size counts as well. */
 uint64_t ctx_get_unused(const struct ctx *ctx, uint64_t bytes);
 
-/* Sets what the task in priv says. -EPROTO: it says it wrong; -EPERM: it is not for root. */
+/* Fills ctx from the task in priv. Returns 0 or an error with err set; -EPROTO: the task is
+ * malformed; -EPERM: it would run as root. */
 int ctx_task_read(struct ctx *ctx, struct error *err);
 
-/* Before this process gives up starting any. */
+/* Starts the helper processes. Call it before the sandbox is entered, which forbids to start
+ * programs. */
 int ctx_start_subprocesses(struct ctx *ctx, struct error *err);
 void ctx_end_subprocesses(struct ctx *ctx);

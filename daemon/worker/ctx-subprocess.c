@@ -11,7 +11,8 @@
 #include "daemon/worker/broadcast/broadcast-send.h"
 #include "daemon/worker/web/fetch.h"
 
-/* slower than 1 KiB/s for so long is broken off: well before the dataset counts as stalled */
+/* Returns the seconds after which a transfer below 1 KiB/s is aborted. This is well below the
+ * dataset's stall limit. */
 static uint32_t get_low_speed_s(const struct ctx *ctx)
 {
 	uint64_t s = ctx->policy.stall_ms / 3000;
@@ -37,7 +38,7 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 	return fetch_new(&ctx->fetch, &config, err);
 }
 
-/* It knows no subdir=. */
+/* squashfuse_ll does not support subdir=. */
 static int start_squashfuse(struct ctx *ctx, struct error *err)
 {
 	enum dataset_method m = ctx->ds->method;
@@ -48,7 +49,7 @@ static int start_squashfuse(struct ctx *ctx, struct error *err)
 	return squashfuse_new(&ctx->squashfuse, err);
 }
 
-/* Without it the planner's wish comes to nothing, and each node reads. */
+/* Starts stage-broadcast. If this fails, each node reads the source itself. */
 static void start_broadcast(struct ctx *ctx)
 {
 	const struct policy *p = &ctx->policy;

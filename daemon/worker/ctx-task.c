@@ -77,7 +77,8 @@ static int read_item(struct ctx *ctx, struct error *err)
 				 p->list.n_items);
 	if (!*name || strlen(name) >= DATASET_NAME_SIZE || strpbrk(name, "./"))
 		return error_set(err, EPROTO, "bad name '%s' in the task", name);
-	/* the list the user gave made names unique, one item alone can't */
+	/* the name comes from the task, because one item alone cannot show which names are used by
+	 * others */
 	strcpy(p->list.items[0].name, name);
 	ctx->ds = ctx->io.ds = &p->list.items[0];
 	return 0;

@@ -65,7 +65,7 @@ void ctx_renounce(void)
 	sandbox_enter();
 }
 
-/* Might fusermount3 be needed? */
+/* Returns whether fusermount3 may be needed. */
 static bool may_mount_itself(const struct ctx *ctx)
 {
 	enum dataset_method m = ctx->ds->method;
@@ -91,7 +91,7 @@ static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error
 	return 0;
 }
 
-/* Not longer than until it is cancelled. */
+/* Sleeps to keep MaxRate=, but not after a cancel. */
 static void keep_rate(struct ctx *ctx, uint64_t bytes)
 {
 	struct timespec t;
@@ -121,7 +121,7 @@ static void send_warning(struct ctx *ctx, bool passes, const char *text)
 	daemon_conn_send(ctx->priv->link, kv);
 }
 
-/* ---- for engines ---- */
+/* ---- stage_io for engines ---- */
 
 static const struct ctx *get_ctx(const struct stage_io *io)
 {
@@ -168,9 +168,9 @@ static const struct stage_io_ops io_ops = {
 	.warn = io_warn,
 };
 
-/* ---- the whole ---- */
+/* ---- the context ---- */
 
-/* The thread is started even for a task that can't be done: the refusal goes through it. */
+/* The thread is started even for a task that is refused, because the refusal is sent through it. */
 int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 {
 	_cleanup_(ctx_freep) struct ctx *ctx = calloc(1, sizeof(*ctx));
@@ -205,13 +205,13 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		limits.timeout_ms = ctx->ds->timeout_ms;
 	}
 	if (refused < 0 || !may_mount_itself(ctx))
-		ctx_renounce(); /* the link's thread too */
+		ctx_renounce(); /* before the thread starts, so that it is in the sandbox, too */
 	r = daemon_conn_new(&ctx->priv->link, fd, &limits, undo_behind, ctx, err);
 	if (r < 0) {
 		daemon_conn_tell(fd, err);
 		return r;
 	}
-	fd = -1; /* the link's */
+	fd = -1; /* the link owns it now */
 	if (refused < 0) {
 		ctx_send_error(ctx, &refusal);
 		*err = refusal;
@@ -273,7 +273,7 @@ int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct err
 	return ctx_get_tier_dirs(ctx, tier, pathp, &shared, err);
 }
 
-/* A text that says what to do needs no other hint. */
+/* Sets the error. If stagingd's text says what to do after "; ", that part becomes the hint. */
 static int refuse_tier(const char *tier, const char *text, struct error *err)
 {
 	const char *hint = text ? strstr(text, "; ") : NULL;
@@ -373,7 +373,7 @@ void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	error_setv(&text, EINVAL, fmt, ap); /* for its escaping and its bound */
+	error_setv(&text, EINVAL, fmt, ap); /* escapes the text and limits its length */
 	va_end(ap);
 	send_warning(ctx, true, text.text);
 }

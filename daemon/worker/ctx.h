@@ -34,33 +34,35 @@ struct daemon_conn_serving;
 #define CTX_MAX_MOUNT_FDS 16
 
 struct ctx {
-	struct stage_io io; /* for engines: the ds and the numbers of policy again */
+	struct stage_io io; /* for engines; has ds and the numbers of policy again */
 
 	const struct dataset *ds;
 	struct policy policy;
 	const char *job, *node, *rundir;
-	uint32_t slot; /* of the FUSE mount */
+	uint32_t slot; /* slot of the FUSE mount */
 	bool plan_only;
-	bool link_only; /* mode=source: only the link that onfail=source asks for */
+	bool link_only; /* mode=source: only make the link of onfail=source */
 
-	struct broadcast_send *broadcast; /* of a job's first node: runs sbcast; NULL where not */
-	struct fetch *fetch;		  /* brings what comes from the web; NULL for others */
-	struct squashfuse *squashfuse;	  /* serves an image in place of us; NULL: we do */
+	struct broadcast_send *broadcast; /* runs sbcast on a job's first node; NULL elsewhere */
+	struct fetch *fetch;		  /* fetches data from the web; NULL for other sources */
+	struct squashfuse *squashfuse;	  /* serves an image instead of this process; NULL: this
+					   * process serves it */
 
-	const char *data_path, *tmp_path; /* final entries; what is not ready */
+	const char *data_path, *tmp_path; /* directory for complete entries; directory for
+					   * incomplete ones */
 	int data_fd, tmp_fd;
 	char *manifest_path;
 
 	struct ctx_private *priv;
 };
 
-/* Receives the task on sock (which becomes ctx's), reads it, opens the directories, starts the
- * thread. -EPROTO: not a task. */
+/* Receives the task on sock, which ctx takes over, opens the directories and starts the thread.
+ * Returns 0 or an error with err set; -EPROTO: the message is no valid task. */
 int ctx_new(struct ctx **ctxp, int sock, struct error *err);
 void ctx_free(struct ctx *ctx);
 DEFINE_FREEP(struct ctx, ctx_free)
 
-/* The ctx that an engine's io is part of. */
+/* Returns the ctx that contains an engine's io. */
 static inline struct ctx *ctx_of_io(struct stage_io *io)
 {
 	return (struct ctx *)((char *)io - offsetof(struct ctx, io));
@@ -76,7 +78,7 @@ static inline int ctx_check(const struct ctx *ctx, struct error *err)
 	return stage_io_check(&ctx->io, err);
 }
 
-/* Waiting for other jobs is no stall of the source. Any thread. */
+/* Pauses the stall timer while the worker waits for other jobs. Thread-safe. */
 void ctx_set_paused(struct ctx *ctx, bool paused);
 
 static inline void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
@@ -89,10 +91,11 @@ static inline void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t file
 	stage_io_add_unread(&ctx->io, bytes, files);
 }
 
-/* What is read from here on has come to this node already, and is read as fast as it can be. While
- * no thread adds. */
+/* near: further reads are of data that is already on this node, so MaxRate= does not apply. Call it
+ * while no thread adds progress. */
 void ctx_set_near(struct ctx *ctx, bool near);
-/* Each byte of the source is added so many times from here on. While no thread adds. */
+/* Sets how often each byte of the source is added from here on. Call it while no thread adds
+ * progress. */
 void ctx_set_passes(struct ctx *ctx, unsigned n);
 
 static inline int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
@@ -100,31 +103,32 @@ static inline int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, st
 	return stage_io_charge(&ctx->io, bytes, files, err);
 }
 
-/* Has more been charged than policy allows one dataset? No other tier helps then. */
+/* Returns whether more was charged than the policy allows for one dataset. Another tier does not
+ * help then. */
 bool ctx_is_over_limit(const struct ctx *ctx);
 
-/* Sum of what was charged so far. */
+/* Returns the sums that were charged so far. */
 void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp);
 
-/* Asks. -ENOSPC: not granted, *havep is what is left there. What is granted is added up; after
- * ctx_reset_charges() nothing is charged, what was granted stays. */
+/* Asks stagingd for space. Grants in one tier add up. -ENOSPC: not granted; *havep is what is left
+ * there. ctx_reset_charges() sets the charged sums to 0 and keeps the grants. */
 int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
 	      struct error *err);
 void ctx_reset_charges(struct ctx *ctx);
-/* The same for what the process itself takes in memory, beside what it has in a tier. bytes: in
- * all, of which an earlier attempt may have reserved some. */
+/* Asks for memory that the process itself needs, in addition to its data in a tier. bytes: the
+ * total, of which an earlier attempt may have reserved a part. */
 int ctx_claim_beside(struct ctx *ctx, uint64_t bytes, struct error *err);
 
-/* Asks for the job's directory in a tier (or in the absolute DEST). Caller frees *pathp. */
+/* Asks for the job's directory in a tier (or at the absolute DEST). The caller frees *pathp. */
 int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err);
-/* The same, and the directory that all nodes of the job use there, which is not made: *sharedp is
- * NULL where the tier is not shared. The caller frees both. */
+/* Does the same, and also returns the directory that all nodes of the job share; it is not created
+ * yet. *sharedp is NULL if the tier is not shared. The caller frees both. */
 int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sharedp,
 		      struct error *err);
 
-/* Asks the keeper for the mount of ctx->slot with n_threads fds of /dev/fuse. For keeper=1 alone;
- * without, the stager mounts by fusermount3 on <rundir>/m/<slot> and records it before. The fds and
- * the path are the caller's. */
+/* Asks the keeper for the mount of ctx->slot with n_threads descriptors of /dev/fuse. Only for
+ * workers with a keeper; others mount with fusermount3 on <rundir>/m/<slot> and record this before.
+ * The caller owns the descriptors and the path. */
 struct ctx_mount {
 	char *path;
 	int fds[CTX_MAX_MOUNT_FDS];
@@ -133,47 +137,51 @@ struct ctx_mount {
 int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct error *err);
 void ctx_mount_deinit(struct ctx_mount *m);
 
-/* Asks the keeper to mount what fd is (O_PATH) on the dataset's entry, which is there, empty and of
- * RUNDIR_PLACE_MODE. 0; -ECANCELED; or another -errno, without a sentence: it stays as it is. */
+/* Asks the keeper to mount the object of fd (O_PATH) on the dataset's entry, which must exist, be
+ * empty and have mode RUNDIR_PLACE_MODE. Returns 0; -ECANCELED; or another -errno with err unset:
+ * the entry is unchanged. */
 int ctx_place(struct ctx *ctx, int fd, bool read_only, struct error *err);
 
-/* Records in the manifest what is going to exist; before it does. path is absolute. */
+/* Records in the manifest something that will exist. Call it before it exists. path is absolute. */
 int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struct error *err);
 
-/* Whoever runs a stager says when it came back: from then on the thread takes nothing away behind
- * its back. Does not return when it is at it already. */
+/* ctx_come_back() reports that the stager has returned: from then on, the caller cleans up, not the
+ * thread. It does not return if the thread has already begun to clean up. ctx_go_off() reports that
+ * a stager runs again. */
 void ctx_come_back(struct ctx *ctx);
 void ctx_go_off(struct ctx *ctx);
 
-/* Takes away all that was recorded. */
+/* Removes everything that the manifest lists. */
 int ctx_undo(struct ctx *ctx, struct error *err);
 
-/* Nothing more is fetched: who has the network, and perhaps the user's keys, ends. */
+/* Ends stage-fetch, which has network access and perhaps the user's keys, as soon as nothing more
+ * is fetched. */
 void ctx_end_fetch(struct ctx *ctx);
-/* The same for what is passed on to other nodes. */
+/* Ends stage-broadcast when nothing more is sent to other nodes. */
 void ctx_end_broadcast(struct ctx *ctx);
 
-/* stage_io_warn() for what is over when the dataset is ready: the job's output does not get it. */
+/* Warns like stage_io_warn(), but about something that no longer matters when the dataset is ready.
+ * The job's output does not get it. */
 void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Enters the sandbox (sandbox.h), where no program is started and none gains a privilege. With
- * fusermount3, which needs its own, mounts are made and unmounted where there is no keeper: such a
- * worker keeps the way open, until its plan says that it won't mount. */
+/* Enters the sandbox (sandbox.h), in which no program can be started and no privilege can be
+ * gained. Without a keeper, mounts need fusermount3, which gains privileges. Such a worker enters
+ * the sandbox only after its plan says that it does not mount. */
 void ctx_renounce(void);
 
-/* Messages of the life of a dataset, sent by worker-stage.c. */
+/* Messages about the life of a dataset; worker-stage.c sends them. */
 int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan);
 struct ctx_ready {
 	uint64_t bytes, files;
 	enum source_kind kind;
 	bool stays;
-	const char *list; /* file with a staged path a line, or NULL */
+	const char *list; /* file with one staged path on each line, or NULL */
 };
 int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready);
 int ctx_send_error(struct ctx *ctx, const struct error *err);
 
-/* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket
- * call serving->stop(arg) from the thread (once) instead of undoing behind the stager's back. */
+/* Called after `ready` of a mount. Stall and time limits end. A cancel or the end of the socket
+ * makes the thread call serving->stop(arg) once, instead of cleaning up itself. */
 void ctx_set_serving(struct ctx *ctx, const struct daemon_conn_serving *serving, void *arg);
-/* Before the argument of stop() is freed. */
+/* Call it before the argument of stop() is freed. */
 void ctx_end_serving(struct ctx *ctx);

@@ -26,11 +26,11 @@
 #define DAEMON_CONN_TICK_MS 120
 #define DAEMON_CONN_MAX_FDS CONN_MAX_FDS
 
-/* Whose business it is to take away what was made. */
+/* Which thread must remove what was made */
 enum claim {
-	CLAIM_NONE, /* all are off copying */
-	CLAIM_MAIN, /* they are back */
-	CLAIM_LINK, /* they did not come back: the link's thread */
+	CLAIM_NONE, /* not decided: a stager is running */
+	CLAIM_MAIN, /* the main thread: the stager has returned */
+	CLAIM_LINK, /* the link's thread: the stager did not return in time */
 };
 
 struct daemon_conn {
@@ -43,22 +43,22 @@ struct daemon_conn {
 	_Atomic uint64_t bytes, files, written;
 	atomic_bool cancelled, paused, waits;
 
-	pthread_mutex_t lock; /* what is below */
+	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t changed;
-	bool ending; /* daemon_conn_free() */
+	bool ending; /* set by daemon_conn_free() */
 	enum claim claim;
-	const char *wanted; /* op that is waited for */
+	const char *wanted; /* op of the answer that a thread waits for */
 	struct kv *answer;
 	int fds[DAEMON_CONN_MAX_FDS];
 	size_t n_fds;
 	int reason;
 	char reason_text[128];
-	const struct daemon_conn_serving *server; /* NULL: there is none, or not any more */
+	const struct daemon_conn_serving *server; /* NULL: no server, or it has ended */
 	void *server_arg;
-	uint64_t cache_size; /* 0: nobody has told another one */
+	uint64_t cache_size; /* 0: stagingd has sent no size */
 	bool serving, in_stop;
 
-	/* the thread's own */
+	/* used by the thread only: */
 	uint64_t sent_bytes, sent_files, moved_ms, started_ms, ended_ms;
 };
 
@@ -102,7 +102,7 @@ static void send_progress(struct daemon_conn *l)
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
 	kv_set_u64(kv, "written", atomic_load(&l->written));
-	conn_send(l->sock, kv); /* an end of the connection is seen by the next poll */
+	conn_send(l->sock, kv); /* if the connection has ended, the next poll reports it */
 }
 
 static void take_answer(struct daemon_conn *l, struct kv *kv, const int *fds, size_t n_fds)
@@ -122,7 +122,7 @@ static void take_answer(struct daemon_conn *l, struct kv *kv, const int *fds, si
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* With the lock, so that the server does not go meanwhile. */
+/* Calls resize() under the lock, so that the server cannot be freed meanwhile. */
 static void take_cache(struct daemon_conn *l, uint64_t size)
 {
 	pthread_mutex_lock(&l->lock);
@@ -146,7 +146,7 @@ static void tell_read(struct daemon_conn *l)
 		conn_send(l->sock, kv);
 }
 
-/* False: nothing more will come. */
+/* Handles one message. Returns false if no more messages can come. */
 static bool receive(struct daemon_conn *l)
 {
 	struct kv *kv = NULL;
@@ -217,7 +217,7 @@ static void tell_reason(struct daemon_conn *l)
 	daemon_conn_send_error(l, &err);
 }
 
-/* Nobody came back in time. */
+/* Cleans up and ends the process, because the stager did not return in time. */
 static void end_alone(struct daemon_conn *l)
 {
 	bool mine;
@@ -239,7 +239,7 @@ static void drain_wake(struct daemon_conn *l)
 	uint64_t count;
 
 	if (read(l->wake, &count, sizeof(count)) < 0)
-		return; /* nobody woke us */
+		return; /* there was no wake-up */
 }
 
 static void *run(void *arg)
@@ -256,7 +256,7 @@ static void *run(void *arg)
 		if (n < 0 && errno != EINTR)
 			break;
 		if (n < 0)
-			p[0].revents = 0; /* that of the poll before */
+			p[0].revents = 0; /* poll() failed, so revents is of the poll before */
 		if (n == 0 && serving && !l->ended_ms)
 			tell_read(l);
 		if (p[0].fd >= 0 && p[0].revents && !receive(l))
@@ -287,7 +287,7 @@ static void wake_thread(struct daemon_conn *l)
 	uint64_t one = 1;
 
 	if (write(l->wake, &one, sizeof(one)) < 0)
-		return; /* the counter is full: it is awake */
+		return; /* the counter is full, so the thread will wake up anyway */
 }
 
 int daemon_conn_new(struct daemon_conn **linkp, int sock, const struct daemon_conn_limits *limits,
@@ -341,7 +341,7 @@ int daemon_conn_send(struct daemon_conn *l, const struct kv *kv)
 	return conn_send(l->sock, kv);
 }
 
-/* Waits under the lock. */
+/* Waits for the answer. The caller holds the lock. */
 static int wait_answer(struct daemon_conn *l, struct kv **answerp, int *fds, size_t max_fds,
 		       size_t *n_fdsp)
 {
@@ -364,7 +364,7 @@ static int wait_answer(struct daemon_conn *l, struct kv **answerp, int *fds, siz
 	return 0;
 }
 
-/* fd: beside the request; -1: none. */
+/* fd: descriptor to send with the request; -1: none. */
 static int ask(struct daemon_conn *l, const struct kv *request, int fd, const char *answer_op,
 	       struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err)
 {
@@ -461,7 +461,7 @@ void daemon_conn_come_back(struct daemon_conn *l)
 	pthread_mutex_unlock(&l->lock);
 	if (theirs)
 		for (;;)
-			pause(); /* until the thread has called _exit() */
+			pause(); /* until the thread calls _exit() */
 }
 
 void daemon_conn_go_off(struct daemon_conn *l)

@@ -15,73 +15,74 @@ struct error;
 struct daemon_conn;
 
 struct daemon_conn_limits {
-	uint64_t stall_ms;   /* no progress for so long ends it; 0: none */
-	uint64_t timeout_ms; /* the whole may take so long; 0: none */
-	uint64_t grace_ms; /* after the end was called for, before undo() is done for the others */
+	uint64_t stall_ms;   /* maximum time without progress; 0: no limit */
+	uint64_t timeout_ms; /* maximum time for the whole dataset; 0: no limit */
+	uint64_t grace_ms;   /* time between a cancel and the call of undo(), if the stager does
+			      * not return */
 };
 
-/*
- * Takes sock over and starts the thread. undo(arg) is called in it when the others have not come
- * back grace_ms after a cancel; the process ends then. Where it fails sock is still the caller's.
- */
+/* Takes over sock and starts the thread. If the stager has not returned grace_ms after a cancel,
+ * the thread calls undo(arg) and ends the process. On failure, sock is still the caller's. */
 int daemon_conn_new(struct daemon_conn **linkp, int sock, const struct daemon_conn_limits *limits,
 		    void (*undo)(void *arg), void *arg, struct error *err);
-/* Ends the thread, closes the socket. */
+/* Ends the thread and closes the socket. */
 void daemon_conn_free(struct daemon_conn *link);
 DEFINE_FREEP(struct daemon_conn, daemon_conn_free)
 
-/* Any thread. -errno as conn_send(). */
+/* Sends a message. Thread-safe. Returns 0 or -errno as conn_send(). */
 int daemon_conn_send(struct daemon_conn *link, const struct kv *kv);
 int daemon_conn_send_error(struct daemon_conn *link, const struct error *err);
 
-/* The same error by a socket that got no link. */
+/* Sends an error through a socket without a struct daemon_conn. */
 int daemon_conn_tell(int sock, const struct error *err);
 
-/* Sends and waits for the answer with that op; one at a time. fds may be NULL. -ECANCELED when the
- * end is called for meanwhile. */
+/* Sends a request and waits for the answer with that op. Only one thread may ask at a time. fds may
+ * be NULL. Returns -ECANCELED if the worker is cancelled meanwhile. */
 int daemon_conn_ask(struct daemon_conn *link, const struct kv *request, const char *answer_op,
 		    struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp,
 		    struct error *err);
 
-/* The same with a descriptor beside the request (-1: none), which stays the caller's, and none
- * beside the answer. */
+/* Does the same, but sends a descriptor with the request (-1: none), which stays the caller's. The
+ * answer has no descriptor. */
 int daemon_conn_ask_with(struct daemon_conn *link, const struct kv *request, int fd,
 			 const char *answer_op, struct kv **answerp, struct error *err);
 
 void daemon_conn_add_progress(struct daemon_conn *link, uint64_t bytes, uint64_t files);
-/* A thread waits now, and not for the source: that is no stall until the next tick. */
+/* Reports that a thread waits, but not for the source. The stall timer restarts at the next
+ * tick. */
 void daemon_conn_add_wait(struct daemon_conn *link);
-/* Bytes so far. */
+/* Returns the bytes so far. */
 uint64_t daemon_conn_get_progress(const struct daemon_conn *link);
-/* So much of what was granted is taken; goes along with the progress. */
+/* Sets how many granted bytes are written; sent with the next progress message. */
 void daemon_conn_set_written(struct daemon_conn *link, uint64_t bytes);
 
-/* It waits for others: that is not a stall. */
+/* paused: the worker waits for other jobs, which does not count as a stall. */
 void daemon_conn_set_paused(struct daemon_conn *link, bool paused);
 
 bool daemon_conn_is_cancelled(const struct daemon_conn *link);
-/* 0, or why it is to end: -ECANCELED, -ETIMEDOUT. */
+/* Returns 0, or the reason why the worker must end: -ECANCELED, -ETIMEDOUT. */
 int daemon_conn_get_reason(struct daemon_conn *link, struct error *err);
 
-/* The others have come back: undo() is theirs from now on. Does not return if the thread is at it
- * already. */
+/* Reports that the stager has returned, so the caller cleans up from now on. Does not return if the
+ * thread has already begun to clean up. */
 void daemon_conn_come_back(struct daemon_conn *link);
-/* The opposite: off to copy again. */
+/* Reports that a stager runs again. */
 void daemon_conn_go_off(struct daemon_conn *link);
 
-/* Any of them may be NULL. */
+/* Callbacks of a server. Each may be NULL. */
 struct daemon_conn_serving {
-	void (*stop)(void *arg);		  /* at the end, once */
-	void (*resize)(void *arg, uint64_t size); /* stagingd says how much may be kept */
-	int read_ms;				  /* so often was_read() is called */
-	bool (*was_read)(void *arg);		  /* since the last call; stagingd gets it */
+	void (*stop)(void *arg);		  /* called once at the end */
+	void (*resize)(void *arg, uint64_t size); /* stagingd has sent a new size of the cache */
+	int read_ms;				  /* interval between calls of was_read() */
+	bool (*was_read)(void *arg);		  /* returns whether data was read since the last
+						   * call; this is reported to stagingd */
 };
 
-/* No limits of time any more; the thread, which calls the functions, has only what
- * sandbox_enter_beside_server() leaves from now on. resize() is called now, if stagingd has said
- * something before. serving is lent until the link is freed. */
+/* Ends all time limits. From now on the thread, which calls these functions, is restricted to what
+ * sandbox_enter_beside_server() leaves. resize() is called at once if stagingd has sent a size
+ * before. serving is lent until the link is freed. */
 void daemon_conn_set_serving(struct daemon_conn *link, const struct daemon_conn_serving *serving,
 			     void *arg);
-/* None is called any more, nor is being called when this returns: its argument may go. Never
- * from stop() itself. */
+/* When this returns, no callback is running and none will be called, so their argument may be
+ * freed. Must not be called from stop(). */
 void daemon_conn_end_serving(struct daemon_conn *link);

@@ -55,8 +55,8 @@ static bool names_source(const char *text, const char *path)
 	return strstr(text, escaped.text);
 }
 
-/* Attack: others may write to the directory, and give a file a name with a semicolon. A user who
- * copies the command would run theirs. */
+/* Returns the name if it is safe in a command, else NAME. Attack: others who may write to the
+ * directory give a file a name with a semicolon, and the user copies the command. */
 static const char *get_plain(const char *name, size_t *np)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -9,21 +9,23 @@
 
 #include "common/dataset/facts.h"
 
-#define HINT_PART_NAME 128 /* twice in a hint, with a pattern */
+#define HINT_PART_NAME 128 /* a hint may contain the name twice, and a pattern */
 #define HINT_PART_SIZE 320
 
 struct ctx;
 struct error;
 struct source;
 
-/* What is wrong with the archive itself is fixed by making it again. -ESTALE where it has changed
- * since it was opened: what looks damaged while somebody writes to it is not. */
+/* Completes an error about the content of an archive: the hint is to make the archive again.
+ * Returns -ESTALE if the source has changed since it was opened, because an archive that is being
+ * written only looks damaged. */
 int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err);
 
-/* In buf: what helps with a file that is named like a part of a split archive. Is it? A name that
- * is long, or means something to a shell, is replaced by NAME. */
+/* If the file is named like a part of a split archive, writes a command that joins the parts to
+ * buf, and returns true. A name that is long, or has characters that are special in a shell, is
+ * replaced by NAME. */
 bool hint_part(const char *path, char *buf, size_t size);
 
-/* Puts the source in front where the text does not name it, and a hint by the code behind where
- * nobody had one. src: NULL if it was never opened. */
+/* Adds the source to an error that does not name it, and a hint by its code if it has none. src:
+ * NULL if it was never opened. */
 void hint_error(const struct ctx *ctx, const struct source *src, struct error *err);

@@ -38,7 +38,8 @@ static int make_dir(int above, const char *name)
 	return mkdirat(above, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* 0; -EPERM: it is not the caller's alone. */
+/* Opens a directory that only the user may enter. Returns 0 or -errno; -EPERM: others have access
+ * to it. */
 static int open_own(int above, const char *name, int *fdp)
 {
 	_cleanup_(fd_closep) int fd = openat(above, name,

@@ -6,15 +6,15 @@
 
 #include <stdbool.h>
 
-#define JOB_COPY_NODE_SIZE 256 /* of a node's name */
+#define JOB_COPY_NODE_SIZE 256 /* maximum size of a node's name */
 
-/* The directory below job_dir for the dataset of that name and key; the caller's. NULL: no memory.
- */
+/* Returns the path below job_dir for the dataset with that name and key; the caller frees it. NULL:
+ * out of memory. */
 char *job_copy_make_path(const char *job_dir, const char *name, const char *key);
 
-/* Makes job_dir/name where it is not there, and the node's lease in it; *fdp is the directory.
- * -EPERM: it is not the caller's alone. */
+/* Makes job_dir/name if it does not exist, and the node's lease in it. *fdp: the directory. Returns
+ * 0 or -errno; -EPERM: others have access to it. */
 int job_copy_open_leased(const char *job_dir, const char *name, const char *node, int *fdp);
 
-/* Has the node a lease in that directory? */
+/* Returns whether the node has a lease in that directory. */
 bool job_copy_has_lease(int dir, const char *node);

@@ -15,7 +15,7 @@
 #include "common/util/cleanup.h"
 #include "daemon/worker/job-copy.h"
 
-/* Fills kv up to JOB_COPY_STATE_SIZE bytes. */
+/* Pads kv to JOB_COPY_STATE_SIZE bytes. */
 static void pad(struct kv *kv)
 {
 	char zeros[JOB_COPY_STATE_SIZE];
@@ -82,8 +82,8 @@ bool job_copy_record_is_same(const struct job_copy_record *a, const struct job_c
 	return a->beat == b->beat && !strcmp(a->maker, b->maker);
 }
 
-/* The caller may be late, and have moved the record of a maker that is alive. A link gives that
- * record its name back: a link never replaces a newer record, and NFS has links. */
+/* This node may be late and move the record of a maker that is alive. Then a link gives that record
+ * its name back: a link never replaces a newer record, and NFS supports links. */
 int job_copy_record_remove(int dir, const char *node, const struct job_copy_record *seen)
 {
 	struct job_copy_record moved;

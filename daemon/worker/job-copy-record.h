@@ -9,7 +9,7 @@
 
 #include "daemon/worker/job-copy-place.h"
 
-#define JOB_COPY_STATE "state" /* the file */
+#define JOB_COPY_STATE "state" /* name of the file */
 #define JOB_COPY_MAX_TEXT 600
 
 struct job_copy_record {
@@ -19,19 +19,19 @@ struct job_copy_record {
 	uint64_t beat, bytes, files;
 };
 
-/* Writes it to the file fd. -errno. */
+/* Writes the record to the file fd. Returns 0 or -errno. */
 int job_copy_record_write(int fd, const struct job_copy_record *record);
 
-/* Reads the file name in dir. 0; -ENOENT: there is none; -EAGAIN: its first writer is not done yet,
- * or another node has just removed it (ESTALE of NFS). After an error the record is empty. */
+/* Reads the file `name` in dir. Returns 0; -ENOENT: there is none; -EAGAIN: its first writer has
+ * not finished, or another node has just removed it (ESTALE on NFS); or another -errno. After an
+ * error, the record is empty. */
 int job_copy_record_read(int dir, const char *name, struct job_copy_record *record);
 
-/* Has its maker written nothing between the two? */
+/* Returns whether the maker has written nothing between the two. */
 bool job_copy_record_is_same(const struct job_copy_record *a, const struct job_copy_record *b);
 
-/*
- * Removes the record of dir if it still is as the caller, who is node, has seen it. Of the nodes
- * that call this at once, one removes it. A record that is another one stays, and is not there for
- * a moment. 0 for all of these, or -errno. The caller reads again.
- */
+/* Removes the record in dir if it is still the one that the caller (node) has seen. If several
+ * nodes call this at once, one of them removes it. Another record stays, but its name is missing
+ * for a moment. Returns 0 in all of these cases, or -errno. The caller then reads the record
+ * again. */
 int job_copy_record_remove(int dir, const char *node, const struct job_copy_record *seen);

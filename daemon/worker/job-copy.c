@@ -26,15 +26,15 @@
 
 #define DATA "data"
 #define BEAT_MS 1000
-#define EMPTY_MS 10000 /* so long a record may be without its first content */
+#define EMPTY_MS 10000 /* time that a record may be without its first content */
 #define LOOK_MIN_MS 50
 #define LOOK_MAX_MS 2000
-#define STEP_MS 50 /* so soon a cancel is seen */
+#define STEP_MS 50 /* interval for checks of a cancel */
 
 struct job_copy {
 	struct ctx *ctx;
 	int fd;	    /* of the dataset's directory */
-	char *path; /* of the data */
+	char *path; /* path of the data */
 	struct job_copy_record record;
 	bool making;
 
@@ -45,7 +45,8 @@ struct job_copy {
 	bool stop;
 };
 
-/* Does the record still say that this node makes the copy? Another node may have taken over. */
+/* Returns whether the record still names this node as the maker. Another node may have taken
+ * over. */
 static bool is_mine(const struct job_copy *c)
 {
 	struct job_copy_record now;
@@ -54,7 +55,7 @@ static bool is_mine(const struct job_copy *c)
 	return r == -EAGAIN || (r == 0 && !strcmp(now.maker, c->ctx->node));
 }
 
-/* Writes what this node says of its copy. -ESTALE: another node makes it now. */
+/* Writes this node's record. Returns 0 or -errno; -ESTALE: another node makes the copy now. */
 static int publish(struct job_copy *c, const char *state)
 {
 	_cleanup_(fd_closep) int fd = openat(c->fd, JOB_COPY_STATE,
@@ -71,7 +72,8 @@ static int publish(struct job_copy *c, const char *state)
 
 /* --- the place -------------------------------------------------------------------------------- */
 
-/* What the copy is made from and how. Two nodes share a copy only if this is the same for both. */
+/* Returns a text about what the copy is made from and how. Two nodes share a copy only if their
+ * texts are the same. */
 static char *make_key(const struct ctx *ctx, const struct source *src, const struct facts *facts,
 		      const struct plan *plan)
 {
@@ -82,7 +84,7 @@ static char *make_key(const struct ctx *ctx, const struct source *src, const str
 	return dataset_to_string(ctx->ds, &text) < 0 ? NULL : text;
 }
 
-/* Records the lease before it is made. */
+/* Takes a lease; it is recorded before it is made. */
 static int take_place(struct job_copy *c, const char *job_dir, const char *dir, struct error *err)
 {
 	_cleanup_(freep) char *lease = NULL;
@@ -182,7 +184,7 @@ int job_copy_put(struct job_copy *c, const struct target *t, uint64_t bytes, uin
 			err, ESTALE,
 			"this node stood still for too long, and another one makes the copy "
 			"for all nodes of the job");
-	r = rmtree_at(c->fd, DATA, NULL, err); /* of a maker that was killed in the next lines */
+	r = rmtree_at(c->fd, DATA, NULL, err); /* may be left by a maker that was killed below */
 	if (r < 0)
 		return r;
 	if (renameat(t->dirfd, t->name, c->fd, DATA) < 0)
@@ -213,11 +215,11 @@ void job_copy_fail(struct job_copy *c, const struct error *why)
 
 enum {
 	LOOK_FOUND = 1,
-	LOOK_MINE, /* it is to be made here */
+	LOOK_MINE, /* this node must make the copy */
 	LOOK_WAIT,
 };
 
-/* The maker has left without a word, or stands still. */
+/* Removes the record of a maker that has left without a result, or makes no progress. */
 static int remove_record(const struct job_copy *c)
 {
 	int r = job_copy_record_remove(c->fd, c->ctx->node, &c->record);
@@ -225,7 +227,8 @@ static int remove_record(const struct job_copy *c)
 	return r < 0 ? r : LOOK_WAIT;
 }
 
-/* -ESTALE: another node took the record for a moment, because it had seen the one before. */
+/* Starts to make the copy here. If another node has moved the record, because it saw the record
+ * before this one, waits. */
 static int make_here(struct job_copy *c)
 {
 	int r = begin(c);
@@ -259,7 +262,7 @@ static int look(struct job_copy *c, struct error *err)
 		return r;
 	if (!strcmp(record->state, "ready"))
 		return LOOK_FOUND;
-	if (!strcmp(record->maker, c->ctx->node)) /* an earlier attempt of this node */
+	if (!strcmp(record->maker, c->ctx->node)) /* left by an earlier attempt of this node */
 		return make_here(c);
 	if (!strcmp(record->state, "failed"))
 		return error_set(
@@ -299,7 +302,8 @@ static int take_over(struct job_copy *c, uint64_t still_ms)
 	return remove_record(c);
 }
 
-/* Waiting is no stall of this node's source. The maker's own node measures that. */
+/* Waits for the copy. This does not count as a stall, because the maker's node measures stalls of
+ * the source. */
 static int wait_for_copy(struct job_copy *c, const struct facts *facts, const struct plan *plan,
 			 struct error *err)
 {
@@ -326,10 +330,11 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 	return ctx_is_cancelled(c->ctx) ? ctx_check(c->ctx, err) : r;
 }
 
-/* --- finding it ------------------------------------------------------------------------------- */
+/* --- finding the copy
+ * ---------------------------------------------------------------------------- */
 
-/* What is fetched for a mount has no name that could be moved. A tree whose files were not all
- * counted has no fingerprint to be told by. */
+/* Returns whether the copy can be shared. A file that is fetched for a mount has no name that could
+ * be moved. A tree without a complete count has no fingerprint that identifies it. */
 static bool is_possible(const struct ctx *ctx, const struct source *src, const struct facts *facts,
 			const struct plan *plan)
 {

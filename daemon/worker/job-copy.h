@@ -33,29 +33,29 @@ struct target;
 #define JOB_COPY_STATE_SIZE 1024
 
 enum {
-	JOB_COPY_E_SUCCESS, /* this node makes it, if *copyp is set; else there is no sharing here
-			     */
-	JOB_COPY_E_FOUND,   /* it is there: job_copy_get_path() */
+	JOB_COPY_E_SUCCESS, /* this node must make the copy if *copyp is set; else no copy is
+			     * shared here */
+	JOB_COPY_E_FOUND,   /* the copy is complete: see job_copy_get_path() */
 };
 
-/*
- * Waits until another node of the job has made what the plan would make. -EREMOTEIO: that node has
- * failed, with its sentence; -ECANCELED.
- */
+/* Waits until another node of the job has made the copy of this plan. Returns a code from the enum
+ * above, or an error with err set; -EREMOTEIO: that node has failed, and err has its reason;
+ * -ECANCELED. */
 int job_copy_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
 		  const struct plan *plan, struct job_copy **copyp, struct error *err);
 
-/* This node gives up making it, if it does: another node may begin. */
+/* Frees c. If this node was making the copy and has not finished, another node may begin. */
 void job_copy_free(struct job_copy *c);
 DEFINE_FREEP(struct job_copy, job_copy_free)
 
 const char *job_copy_get_path(const struct job_copy *c);
-/* Lends the name of the node that made it. */
+/* Returns the name of the node that made the copy; lent. */
 const char *job_copy_get_maker(const struct job_copy *c);
 void job_copy_get_size(const struct job_copy *c, uint64_t *bytesp, uint64_t *filesp);
 
-/* What was made under target becomes the copy of all nodes. -ESTALE: another node makes it now. */
+/* Turns what was made under target into the copy of all nodes. Returns 0 or an error with err set;
+ * -ESTALE: another node makes the copy now. */
 int job_copy_put(struct job_copy *c, const struct target *target, uint64_t bytes, uint64_t files,
 		 struct error *err);
-/* The nodes that wait fail with this sentence. */
+/* Makes the waiting nodes fail with this error. */
 void job_copy_fail(struct job_copy *c, const struct error *why);

@@ -40,7 +40,7 @@ static int write_groups(FILE *f)
 	return 0;
 }
 
-/* The options that shape what is made, and no other. */
+/* Writes only those options that affect the data. */
 static int write_item(FILE *f, const struct ctx *ctx, const struct plan *plan)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -71,7 +71,7 @@ static void write_source(FILE *f, const struct ctx *ctx, const struct source *sr
 	fprintf(f, "rule=%s\nreal=%s\n", ctx->policy.rule_match, src->real ? src->real : "");
 	if (src->kind != SOURCE_FILE)
 		fprintf(f, "tree=%016llx\n", (unsigned long long)facts->print);
-	else if (ctx->ds->verify != DATASET_VERIFY_SHA256) /* that is in the item */
+	else if (ctx->ds->verify != DATASET_VERIFY_SHA256) /* the item contains the checksum */
 		fprintf(f, "file=%llu %lld %lld.%09ld %lld.%09ld\n", (unsigned long long)st->st_ino,
 			(long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
 			(long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);

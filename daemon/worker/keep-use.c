@@ -39,16 +39,16 @@ struct keep_use {
 	struct keep keep;
 	char name[KEEP_NAME_SIZE];
 	char *key;
-	char *path; /* of the data, under its final name */
-	int fd;	    /* of what is being made */
+	char *path; /* path of the data, under its final name */
+	int fd;	    /* directory of the unfinished dataset */
 	uint64_t keep_ms;
 	uint64_t bytes, files;
 };
 
 enum {
 	LOOK_FOUND = 1,
-	LOOK_MINE, /* it is to be made */
-	LOOK_BUSY, /* somebody else makes it */
+	LOOK_MINE, /* this worker must make it */
+	LOOK_BUSY, /* another worker is making it */
 };
 
 void keep_use_free(struct keep_use *k)
@@ -78,7 +78,7 @@ static bool is_memory(const struct plan *plan)
 	return !strcmp(plan->tier, PLAN_TIER_MEMORY);
 }
 
-/* Why it can't be; NULL: it can. */
+/* Returns why the dataset cannot be kept, or NULL if it can. */
 static const char *find_obstacle(const struct ctx *ctx, const struct facts *facts,
 				 const struct plan *plan)
 {
@@ -123,8 +123,8 @@ static int open_place_in(struct keep *keep, const char *base, char **placep)
 	return *placep ? keep_open(keep, fd) : -ENOMEM;
 }
 
-/* The directory for what is kept lies beside the job's, in which the keeper has made the user's
- * own. */
+/* Opens the directory for kept datasets, which is beside the job's directory. dir: the user's
+ * directory in the tier; if the keeper has made it, it is a subdirectory of the job's. */
 static int open_place(struct keep *keep, const char *dir, char **placep)
 {
 	_cleanup_(freep) char *base = strdup(dir);
@@ -171,7 +171,7 @@ static bool is_same(const struct ctx *ctx, const struct keep_use *k, const struc
 	       now == fingerprint;
 }
 
-/* It stays for as long as this job wants it to. */
+/* Makes sure that it is kept for at least as long as this job wants. */
 static void extend(const struct keep_use *k, const struct keep_entry *e)
 {
 	if (kv_get_u64(e->record, KEEP_MS, 0) >= k->keep_ms)
@@ -180,8 +180,8 @@ static void extend(const struct keep_use *k, const struct keep_entry *e)
 	(void)keep_write_record(e->fd, e->record);
 }
 
-/* It is not as it was kept, so it goes, unless it is used: by another job, or by another dataset of
- * this one. */
+/* Removes a kept dataset that has been changed, unless another job or another dataset of this job
+ * uses it. */
 static int drop(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e, bool had_lease)
 {
 	int r;
@@ -198,10 +198,10 @@ static int drop(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e,
 	keep_unlock(&k->keep);
 	if (r == -EBUSY)
 		return -ETXTBSY;
-	return r < 0 ? r : LOOK_BUSY; /* once more */
+	return r < 0 ? r : LOOK_BUSY; /* look once more */
 }
 
-/* There is one under the name, and this job has a lease. */
+/* Uses the kept dataset under the name, for which this job has a lease. */
 static int use(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e, bool had_lease)
 {
 	if (is_same(ctx, k, e)) {
@@ -212,7 +212,7 @@ static int use(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e, 
 	return ctx_is_cancelled(ctx) ? -ECANCELED : drop(ctx, k, e, had_lease);
 }
 
-/* begin: where there is none, it is to be made here. */
+/* begin: if there is no kept dataset, start to make one. */
 static int look(struct ctx *ctx, struct keep_use *k, bool begin)
 {
 	struct keep_entry e;
@@ -253,7 +253,8 @@ static void say_waiting(struct ctx *ctx, const struct facts *facts, const struct
 	ctx_send_facts(ctx, facts, &waiting);
 }
 
-/* Waiting is no stall: what holds up the other is measured there. */
+/* Waits for the other job. This does not count as a stall, because that job's own worker measures
+ * stalls. */
 static int look_until(struct ctx *ctx, struct keep_use *k, const struct facts *facts,
 		      const struct plan *plan)
 {
@@ -276,7 +277,7 @@ static int look_until(struct ctx *ctx, struct keep_use *k, const struct facts *f
 	}
 	ctx_set_paused(ctx, false);
 	if (next_ms > begin_ms)
-		ctx_send_facts(ctx, facts, plan); /* as it was */
+		ctx_send_facts(ctx, facts, plan); /* shows the plan of before again */
 	return r;
 }
 
@@ -298,7 +299,7 @@ void keep_use_drop(struct ctx *ctx, struct keep_use *k)
 	r = keep_entry_open(&k->keep, k->name, &e);
 	if (r == 0) {
 		keep_entry_drop(&e, get_job(ctx));
-		(void)keep_retire(&k->keep, k->name); /* unless another job uses it */
+		(void)keep_retire(&k->keep, k->name); /* it stays if another job uses it */
 		keep_entry_deinit(&e);
 	}
 	keep_unlock(&k->keep);
@@ -361,7 +362,7 @@ int keep_use_find(struct ctx *ctx, const struct source *src, const struct facts 
 	return 0;
 }
 
-/* All that tells of the data, before it is there. */
+/* Writes the record of the data before the data is moved there. */
 static int prepare(struct ctx *ctx, const struct keep_use *k, const struct target *t,
 		   uint64_t bytes, uint64_t files)
 {
@@ -397,7 +398,8 @@ static int finish(const struct keep_use *k, const struct target *t)
 	return r;
 }
 
-/* A directory that may not be written can't be moved elsewhere. */
+/* Moves the data back to target. A directory that is not writable cannot be moved to another
+ * parent, so its mode is changed first. */
 static int move_back(const struct keep_use *k, const struct target *t)
 {
 	if (t->root_mode && fchmodat(k->fd, KEEP_DATA, 0700, 0) < 0)
@@ -425,7 +427,7 @@ int keep_use_put(struct ctx *ctx, struct keep_use *k, const struct target *targe
 	return r < 0;
 }
 
-/* r: of opening it */
+/* r: result of opening keep; it is closed in any case */
 static bool make_room(struct keep *keep, int r)
 {
 	if (r == 0)

@@ -17,7 +17,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 
-/* What include= and exclude= leave out is not there. */
+/* Returns whether the file was staged; include= and exclude= may have left it out. */
 static bool is_staged(const char *made, const char *name)
 {
 	char path[PATH_MAX];
@@ -27,8 +27,8 @@ static bool is_staged(const char *made, const char *name)
 	       lstat(path, &st) == 0 || errno != ENOENT;
 }
 
-/* Attack: in a directory that others may write to, a name with a line end would bring a path of
- * theirs into the list. Python takes a carriage return for one, too. */
+/* Attack: in a directory that others may write to, a name with a line end would add another path to
+ * the list. Python also treats a carriage return as a line end. */
 static int write_paths(FILE *f, struct ctx *ctx, const struct source *src, const char *made)
 {
 	const char *first = NULL;

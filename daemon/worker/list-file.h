@@ -8,7 +8,7 @@ struct ctx;
 struct error;
 struct source;
 
-/* Writes <rundir>/t/.stage/list.<name>, whole or not at all, with the members that are in the
- * directory made. Caller frees *pathp. */
+/* Writes <rundir>/t/.stage/list.<name> with the members that are in the directory `made`. It is
+ * written completely or not at all. The caller frees *pathp. */
 int list_file_write(struct ctx *ctx, const struct source *src, const char *made, char **pathp,
 		    struct error *err);

@@ -17,7 +17,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/worker-stage.h"
 
-/* Memory of a worker holds what a user may not want in a file. */
+/* Forbids core files, because the memory contains the user's data. */
 static void forbid_core(void)
 {
 	struct rlimit none = { 0, 0 };
@@ -25,7 +25,6 @@ static void forbid_core(void)
 	setrlimit(RLIMIT_CORE, &none);
 }
 
-/* Directories being copied stay open, a few for each level and thread. */
 int main(int argc, char **argv)
 {
 	_cleanup_(ctx_freep) struct ctx *ctx = NULL;
@@ -37,12 +36,13 @@ int main(int argc, char **argv)
 		return STAGE_EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	prctl(PR_SET_NAME, "stage-worker"); /* execveat() by a descriptor names it by a number */
+	prctl(PR_SET_NAME, "stage-worker"); /* after execveat() of an fd, it is a number */
 	prctl(PR_SET_DUMPABLE, 0);
-	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
+	/* modes are those of the source; all data is below a directory of the user with mode
+	 * 0700 */
 	umask(0);
 	forbid_core();
-	fd_raise_limit();
+	fd_raise_limit(); /* the copy keeps a few directories open for each level and thread */
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-worker", STDERR_FILENO, 0);
 	if (conn_check_own(WORKER_FD_SOCKET) < 0) {

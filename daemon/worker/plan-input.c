@@ -18,7 +18,7 @@ void plan_why(struct planner *p, const char *fmt, ...)
 	n = vsnprintf(p->plan->why + p->why_size, left, fmt, ap);
 	va_end(ap);
 	if (n < 0 || (size_t)n + 2 > left)
-		p->plan->why[p->why_size] = '\0'; /* whole lines or none */
+		p->plan->why[p->why_size] = '\0'; /* add only complete lines */
 	else
 		p->why_size += (size_t)snprintf(p->plan->why + p->why_size + n, 2, "\n") +
 			       (size_t)n;

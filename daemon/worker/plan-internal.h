@@ -16,19 +16,20 @@ struct planner {
 	size_t why_size;
 };
 
-/* Adds a line to the plan's reasons; one that does not fit is left out. */
+/* Adds a line to the plan's reasons. A line that does not fit is left out. */
 void plan_why(struct planner *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Does the site's rule allow that method? */
+/* Returns whether the site's rule allows that method. */
 bool plan_allows(const struct planner *p, enum dataset_method m);
 bool plan_is_plain_tar(const struct planner *p);
-/* Has the source an index inside, or is one made of its headers? */
+/* Returns whether the source has an index, or one can be made from its headers. */
 bool plan_is_mountable(const struct planner *p);
-/* Can the source be mounted, by the code, on this node and by the site's rule? */
+/* Returns whether the source can be mounted: the code supports it, and this node and the site's
+ * rule allow it. */
 bool plan_can_mount(const struct planner *p);
-/* Is the user's DEST that word? None is "auto". */
+/* Returns whether the user's DEST is that word; without DEST, it is "auto". */
 bool plan_is_dest(const struct planner *p, const char *word);
 
-/* Sets the plan's method and kind. An error, with its hint, where the source can't be had that way,
- * or what was asked does not go with it. */
+/* Sets the plan's method and kind. Returns 0, or an error with a hint if the method is not possible
+ * for this source, or other options do not fit it. */
 int plan_choose_method(struct planner *p, struct error *err);

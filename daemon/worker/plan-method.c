@@ -17,7 +17,7 @@
 #include "daemon/engines/archive/magic.h"
 #include "daemon/worker/hint.h"
 
-/* What a source is, in words. */
+/* Describes the source for messages. */
 static const char *describe(const struct facts *f, char buf[static 64])
 {
 	const char *filter = facts_filter_to_string(f->filter);
@@ -49,7 +49,8 @@ bool plan_is_mountable(const struct planner *p)
 	const struct facts *f = p->facts;
 
 	return f->format == FORMAT_SQUASHFS || plan_is_plain_tar(p) ||
-	       (f->format == FORMAT_ZIP && p->in->able.can_extract); /* read by the same library */
+	       /* the same library reads the archive for both methods */
+	       (f->format == FORMAT_ZIP && p->in->able.can_extract);
 }
 
 bool plan_can_mount(const struct planner *p)
@@ -66,7 +67,8 @@ static enum dataset_method auto_for_image(struct planner *p)
 	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
 }
 
-/* What selects from an archive, or opens those in it, says that it is one. */
+/* Returns whether an option shows that the source is an archive: one that selects members, or opens
+ * archives inside. */
 static bool asks_for_members(const struct dataset *ds)
 {
 	return ds->strip || ds->nested || ds->subdir || ds->n_include || ds->n_exclude;
@@ -77,7 +79,8 @@ bool plan_asks_to_open(const struct dataset *ds)
 	return ds->method == DATASET_METHOD_EXTRACT || ds->method == DATASET_METHOD_MOUNT;
 }
 
-/* What it can be is said by its content, whether that is meant by its name. */
+/* The content shows what the file can be; the name or an option shows whether it should be
+ * opened. */
 bool plan_wants_members(const struct dataset *ds, const struct facts *f)
 {
 	if (ds->method != DATASET_METHOD_AUTO)
@@ -91,7 +94,7 @@ static enum dataset_method auto_method(struct planner *p)
 	const struct facts *f = p->facts;
 
 	if (f->is_remote && plan_is_dest(p, PLAN_TIER_SOURCE))
-		return DATASET_METHOD_LINK; /* which is refused */
+		return DATASET_METHOD_LINK; /* check_able() refuses it */
 	if (f->kind == SOURCE_FILE && f->format == FORMAT_SQUASHFS)
 		return auto_for_image(p);
 	if (plan_is_dest(p, PLAN_TIER_SOURCE))
@@ -103,7 +106,7 @@ static enum dataset_method auto_method(struct planner *p)
 	return DATASET_METHOD_COPY;
 }
 
-/* libarchive would start lzop, and workers start no programs. */
+/* libarchive would have to start lzop, but workers start no programs. */
 static int refuse_lzo(struct error *err)
 {
 	error_set(err, EINVAL, "it is packed by lzop, which can't be unpacked here");
@@ -113,7 +116,7 @@ static int refuse_lzo(struct error *err)
 		"method=copy");
 }
 
-/* A file that is named like an archive and isn't one is damaged more often than meant. */
+/* Refuses a file that is named like an archive but is none, because it is probably damaged. */
 static int check_promise(const struct planner *p, struct error *err)
 {
 	const struct facts *f = p->facts;
@@ -157,7 +160,7 @@ static int refuse_mount(const struct planner *p, struct error *err)
 			      a->can_extract ? "method=extract unpacks it" : "ask the site");
 }
 
-/* A build without images has neither of the methods that read one. */
+/* Images cannot be read at all if the build has no support for them. */
 static int refuse_image(struct error *err)
 {
 	error_set(err, EOPNOTSUPP,
@@ -166,8 +169,8 @@ static int refuse_image(struct error *err)
 			      "stage the image as a file by method=copy, or ask the site");
 }
 
-/* The content is not what the method needs. Where the name promises an archive, a file without
- * method= is refused, too. */
+/* Refuses a source whose content does not fit the method. If the name promises an archive, the hint
+ * is not to leave method= out, because the file would be refused then, too. */
 static int refuse_content(const struct planner *p, const char *fix, struct error *err)
 {
 	const struct facts *f = p->facts;
@@ -223,7 +226,7 @@ static int check_able(const struct planner *p, struct error *err)
 	return 0;
 }
 
-/* What selects files has to have something to select from. */
+/* Refuses options that have no effect with this source and method. */
 static int check_options(const struct planner *p, struct error *err)
 {
 	const struct dataset *ds = p->ds;
@@ -265,14 +268,16 @@ static int check_options(const struct planner *p, struct error *err)
 	return 0;
 }
 
-/* A pointer, or a page of the web that its address does not call one. */
+/* Returns whether the user probably did not mean this file: it is a pointer to data, or a web page
+ * although its address does not look like one. */
 static bool is_hardly_meant(const struct facts *f, const char *source)
 {
 	return f->other && (!f->other->is_data ||
 			    (f->other->is_page && f->is_remote && !magic_names_page(source)));
 }
 
-/* Parts of a split archive are of use to nobody who has one of them alone. */
+/* Warns about a part of a split archive, which is useless alone. Returns false if the source is
+ * none. */
 static bool hint_at_parts(struct planner *p)
 {
 	char fix[HINT_PART_SIZE], shown[512];
@@ -287,7 +292,8 @@ static bool hint_at_parts(struct planner *p)
 	return true;
 }
 
-/* Says how to open an archive that is staged as the file it is, and of what does not seem meant. */
+/* Explains how to open an archive that is staged as a file, and warns about a file that the user
+ * probably did not mean. */
 static void hint_at_extract(struct planner *p)
 {
 	const struct facts *f = p->facts;
@@ -334,7 +340,8 @@ int plan_choose_method(struct planner *p, struct error *err)
 	return r < 0 ? r : check_options(p, err);
 }
 
-/* Nothing is read from one place by all nodes, or not as a whole. */
+/* Returns whether reading once for all nodes is out of the question here: the site or job does not
+ * allow it, or there is nothing to read from one place as a whole. */
 static bool is_no_question(const struct plan *plan, const struct plan_input *in)
 {
 	return in->policy->fan_min_nodes == 0 || in->policy->n_nodes < 2 || !in->policy->keeper ||

@@ -28,14 +28,15 @@ static bool selects(const struct planner *p)
 	return p->ds->n_include || p->ds->n_exclude || p->ds->subdir;
 }
 
-/* Is the size only about right? What is selected from an archive may be less than it holds. */
+/* Returns whether the needed space is only an estimate. A selection from an archive may need less
+ * than the whole. */
 static bool is_guess(const struct planner *p)
 {
 	return p->plan->method == DATASET_METHOD_EXTRACT &&
 	       (!p->facts->extract_exact || selects(p));
 }
 
-/* ---- how much ---- */
+/* ---- the needed space ---- */
 
 static int hint_limit(const struct planner *p, struct error *err)
 {
@@ -49,8 +50,9 @@ static int hint_limit(const struct planner *p, struct error *err)
 		"stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
 }
 
-/* An archive does not shrink when it is opened, save for its headers: an eighth is left for them.
- * An estimate that is lower than the archive counts, too: it may have headers and little else. */
+/* Refuses an estimate that is above the limit in any case. An archive does not get smaller when it
+ * is opened, except for its headers, for which an eighth is subtracted. An estimate below the
+ * archive's size counts, too, because the archive may consist of headers mostly. */
 static int check_guess(const struct planner *p, struct error *err)
 {
 	const struct policy *pol = p->in->policy;
@@ -100,14 +102,14 @@ static int set_need(struct planner *p, struct error *err)
 	return hint_limit(p, err);
 }
 
-/* ---- where to ---- */
+/* ---- the place ---- */
 
 static const char *tier_text(const char *tier)
 {
 	return !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier;
 }
 
-/* Takes the tier if it fits. say: put a line into why. */
+/* Chooses the tier if the dataset fits. say: add a line to `why`. */
 static bool try_tier(struct planner *p, const char *tier, bool say)
 {
 	const struct plan_space *s = get_space(p, tier);
@@ -139,8 +141,8 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 	return true;
 }
 
-/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. What is
- * to be kept goes where it can be. */
+/* Returns the n-th tier that `auto` tries, or NULL. The order is that of the rule; the shared tier
+ * is not tried. A dataset that is to be kept tries the disk first. */
 static const char *auto_tier(const struct planner *p, size_t n)
 {
 	static const char *const tiers[] = { PLAN_TIER_MEMORY, PLAN_TIER_DISK };
@@ -166,7 +168,8 @@ static bool try_tiers(struct planner *p, bool say)
 	return false;
 }
 
-/* What an archive takes at least: it does not shrink when it is opened. */
+/* Tries again with the least space that the archive can need, because it does not get smaller when
+ * it is opened. */
 static bool try_again_at_least(struct planner *p)
 {
 	struct plan *plan = p->plan;
@@ -183,7 +186,8 @@ static bool try_again_at_least(struct planner *p)
 	return true;
 }
 
-/* Copies alone, and where the link shows the same. */
+/* Returns whether a link may replace the plan. Only a copy may become a link, and only if the link
+ * shows the same files. */
 static bool may_become_link(const struct planner *p)
 {
 	const struct dataset *ds = p->ds;
@@ -195,7 +199,7 @@ static bool may_become_link(const struct planner *p)
 	       (ds->shard == DATASET_SHARD_ALL || p->facts->kind == SOURCE_SET);
 }
 
-/* Could an image of it be mounted instead, which takes no room? */
+/* Returns whether the user could mount an image instead, which needs no space. */
 static bool may_be_image(const struct planner *p)
 {
 	const struct facts *f = p->facts;
@@ -206,7 +210,8 @@ static bool may_be_image(const struct planner *p)
 	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }
 
-/* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
+/* Adds a hint such as "try more --mem, :ssd or a squashfs image", with what could help for this
+ * tier. */
 static int hint_space(const struct planner *p, const char *tier, int r, struct error *err)
 {
 	const struct plan_space *s = get_space(p, tier), *ssd = get_space(p, PLAN_TIER_DISK);
@@ -248,8 +253,8 @@ static int refuse_tier(const struct planner *p, const char *tier, struct error *
 	return error_set_hint(err, -EPERM, "leave DEST out");
 }
 
-/* "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left; try more --mem, :ssd
- * or a squashfs image" */
+/* Reports for example: "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left;
+ * try more --mem, :ssd or a squashfs image". */
 static int refuse_space(const struct planner *p, struct error *err)
 {
 	const char *tier = plan_is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
@@ -269,7 +274,8 @@ static int refuse_space(const struct planner *p, struct error *err)
 	return hint_space(p, tier, -ENOSPC, err);
 }
 
-/* An archive that auto would extract, and of which a mount shows the same. */
+/* Returns whether a mount may replace the plan: `auto` would extract the archive, and a mount shows
+ * the same files. */
 static bool may_be_mounted(const struct planner *p)
 {
 	const struct dataset *ds = p->ds;
@@ -309,7 +315,8 @@ static int choose_tier(struct planner *p, struct error *err)
 	return 0;
 }
 
-/* In place, unless a DEST is named; behind a mount that is there already with hydrate=copy. */
+/* Mounts the image in place, unless the user names a DEST. With hydrate=copy, it is mounted at once
+ * and copied in the background. */
 static int place_image(struct planner *p, struct error *err)
 {
 	bool named = !plan_is_dest(p, "auto") && !plan_is_dest(p, PLAN_TIER_SOURCE);
@@ -356,7 +363,7 @@ static int choose_place(struct planner *p, struct error *err)
 	return choose_tier(p, err);
 }
 
-/* Read once for all nodes, or by each? */
+/* Decides whether the source is read once for all nodes, or by each node. */
 static void choose_reader(struct planner *p)
 {
 	char buf[PLAN_BROADCAST_WHY_SIZE];

@@ -31,28 +31,28 @@
 #include "daemon/worker/web/fetch-files.h"
 
 #define PROBE_PAGE 4096
-#define PROBE_PEEK_SIZE (1 << 20) /* of an archive, for its first headers */
-/* A block of lz4 is unpacked whole or not at all, and may be 4 MiB. */
+#define PROBE_PEEK_SIZE (1 << 20) /* bytes of an archive that are read for its first headers */
+/* An lz4 block can only be unpacked as a whole, and may have 4 MiB. */
 #define PROBE_PEEK_LZ4_SIZE (PROBE_PEEK_SIZE + (4 << 20))
 #define PROBE_MAX_JUMPS 64
 #define ZIP_RATIO 3
 
-/* ---- a file ---- */
+/* ---- one file ---- */
 
 static uint64_t round_up(uint64_t n)
 {
 	return (n + PROBE_PAGE - 1) / PROBE_PAGE * PROBE_PAGE;
 }
 
-/* Does the user, or else the name, say that it is a tar? Then one that can't be read is a damaged
- * one, and who extracts it says how. */
+/* Returns whether the user, or the name, says that the source is a tar. Then a file that cannot be
+ * read as a tar is damaged, and extraction reports how. */
 static bool should_be_tar(const struct ctx *ctx, enum facts_format promise)
 {
 	return plan_asks_to_open(ctx->ds) ||
 	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_TAR);
 }
 
-/* Of an address without what stands behind its path. */
+/* Returns the format that an address promises, without its query and fragment. */
 static enum facts_format get_url_promise(const char *url)
 {
 	size_t n = url_scheme_of(url) == URL_S3 ? strlen(url) : strcspn(url, "?#");
@@ -61,8 +61,8 @@ static enum facts_format get_url_promise(const char *url)
 	return path ? magic_get_promise(path) : FORMAT_PLAIN;
 }
 
-/* By the name that the user gave. A link may have one that says less than the file's, and an
- * address one that says less than the server does. */
+/* Returns the format that the name promises. The user's name is tried first, then the name behind a
+ * link, then the name that the server sends. */
 static enum facts_format get_promise(const struct source *src)
 {
 	enum facts_format promise = FORMAT_PLAIN;
@@ -78,20 +78,22 @@ static enum facts_format get_promise(const struct source *src)
 	return promise;
 }
 
-/* The same of a zip, which something may stand in front of: what it has is found from its end. */
+/* Does the same for a zip. A zip may have other bytes before it, because it is read from its
+ * end. */
 static bool should_be_zip(const struct ctx *ctx, enum facts_format promise)
 {
 	return plan_asks_to_open(ctx->ds) ||
 	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_ZIP);
 }
 
-/* A tar without a member begins with its end. */
+/* Returns whether the block is all zeros: a tar without members begins with the zeros of its
+ * end. */
 static bool is_zero(const unsigned char *p, size_t n)
 {
 	return n >= MAGIC_SIZE && p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-/* After zeros, nothing follows in such a tar. Images of disks begin with them, too. */
+/* Such a tar has nothing but zeros. Disk images also begin with zeros, but other bytes follow. */
 static enum facts_format get_format_of_zeros(int fd, struct facts *facts, enum facts_format broken)
 {
 	_cleanup_(freep) unsigned char *data = malloc(MAGIC_ZEROS_SIZE);
@@ -103,8 +105,8 @@ static enum facts_format get_format_of_zeros(int fd, struct facts *facts, enum f
 	return FORMAT_PLAIN;
 }
 
-/* Where libarchive is to begin: behind the frames that zstd and lz4 pass over. Which of the two it
- * is, is seen there. */
+/* Returns the offset at which libarchive must begin: after the skippable frames of zstd and lz4.
+ * Which of the two formats it is shows only there, so *filterp may change. */
 static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 {
 	unsigned char block[MAGIC_SIZE];
@@ -117,7 +119,7 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 	for (int i = 0;; i++) {
 		n = fd_pread_all(fd, block, sizeof(block), at);
 		if (n <= 0)
-			return 0; /* there is nothing else */
+			return 0; /* only skippable frames */
 		size = magic_get_skippable(block, (size_t)n);
 		if (size == 0 || i == PROBE_MAX_JUMPS)
 			break;
@@ -128,8 +130,8 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 	return at;
 }
 
-/* What is in the wrapping that begins at from, and what its beginning says of all. Bytes that can't
- * be unwrapped are what broken says. */
+/* Returns the format inside the compression that begins at `from`, and adds its first headers to
+ * sample. broken: the result if the data cannot be decompressed. */
 static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 				     struct tar_sample *sample, enum facts_format broken)
 {
@@ -150,7 +152,8 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	if (decode_decompress(&plain, in, NULL) < 0)
 		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
-	/* libarchive unwraps all of it, who extracts these three does not */
+	/* libarchive removes all layers of compression, but extraction removes one for these
+	 * three */
 	if ((filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4) &&
 	    decode_is_wrapped_twice(in)) {
 		facts->other = &magic_compressed_twice;
@@ -170,13 +173,13 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		return broken;
 	if (n == 0 && is_zero((unsigned char *)block, filled))
 		return broken;
-	/* a zip or an image that is compressed once more is a file */
+	/* a zip or an image that is compressed again counts as a file */
 	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
 		       ? FORMAT_TAR
 		       : FORMAT_PLAIN;
 }
 
-/* The headers at the beginning in one read, then a few of those that are far apart. */
+/* Reads the headers at the beginning in one read, then a few that are far apart. */
 static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 {
 	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE);
@@ -195,15 +198,17 @@ static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 	}
 }
 
-/* A walk over a large zip takes minutes, and the one that makes the index of a mount is another. */
+/* Returns whether an estimate is enough, because reading the list of a large zip takes minutes, and
+ * a mount reads it again for its index. */
 static bool is_guess_enough(const struct ctx *ctx, const struct source *src)
 {
 	bool is_for_index = ctx->ds->method == DATASET_METHOD_MOUNT && !ctx->plan_only;
 
-	return src->is_remote || is_for_index; /* remote: its list stands at the end */
+	return src->is_remote || is_for_index; /* the list of a remote zip is at its end, which
+						* is not here */
 }
 
-/* The central directory says it all. */
+/* Reads the exact numbers from the central directory. */
 static int probe_zip(const struct ctx *ctx, const struct source *src, struct facts *facts,
 		     struct error *err)
 {
@@ -226,7 +231,7 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 	if (r < 0 && !plan_asks_to_open(ctx->ds) && !plan_wants_members(ctx->ds, facts)) {
 		if (err)
 			*err = (struct error)ERROR_INIT;
-		return 0; /* a damaged one can be copied */
+		return 0; /* a damaged zip can still be copied */
 	}
 	if (r == -EBADMSG || r == -ENODATA)
 		r = zip_names_find_fault(src->fd, facts->bytes, err);
@@ -287,8 +292,8 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	return facts->format == FORMAT_ZIP ? probe_zip(ctx, src, facts, err) : 0;
 }
 
-/* Looks here and there. The kernel reads nothing ahead for it (posix_fadvise(2)): where it has
- * begun to, it goes on for whoever comes to the pages it has marked (cached.h). */
+/* Reads parts of the file. POSIX_FADV_RANDOM prevents read-ahead, because read-ahead that has once
+ * begun continues for later readers of the pages that it has marked (cached.h). */
 static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
 	int r;
@@ -299,7 +304,7 @@ static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, 
 	return r;
 }
 
-/* Who opened them has asked for their sizes. */
+/* Adds up the sizes, which were requested when the objects were opened. */
 static int probe_objects(const struct source *src, struct facts *facts)
 {
 	for (size_t i = 0; i < src->n_objects; i++) {

@@ -9,5 +9,6 @@ struct error;
 struct facts;
 struct source;
 
-/* src->fd of a file is at its beginning afterwards. */
+/* Fills in the facts. Returns 0 or an error with err set. The offset of a file's src->fd is 0
+ * afterwards. */
 int probe_source(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);

@@ -15,7 +15,8 @@
 
 #define RULES_MAX_LINKS 40
 
-/* Bytes of the pattern before the first component with a wildcard, without the last "/". */
+/* Returns the bytes of the pattern before the first component with a wildcard, without the last
+ * "/". */
 static size_t literal_size(const char *pattern)
 {
 	size_t n = strcspn(pattern, "*?[");
@@ -27,7 +28,8 @@ static size_t literal_size(const char *pattern)
 	return n;
 }
 
-/* Replaces path[0..at) (a link) by its target; false: not trusted or too long. */
+/* Replaces path[0..at), which is a link, by its target. Returns false if the link is not root's, or
+ * the result is too long. */
 static bool follow(char *path, size_t at)
 {
 	char link[PATH_MAX], joined[2 * PATH_MAX], head[PATH_MAX];
@@ -44,11 +46,11 @@ static bool follow(char *path, size_t at)
 	link[n] = '\0';
 	dir = link[0] == '/' ? 0 : (size_t)(strrchr(head, '/') - head) + 1;
 	snprintf(joined, sizeof(joined), "%.*s%s%s", (int)dir, head, link, path + at);
-	/* ".." as text is right here: what stands before it has no links any more */
+	/* ".." can be removed as text, because the part before it has no links any more */
 	return path_normalize(joined, path, PATH_MAX) == 0;
 }
 
-/* Resolves path in place. False: leads through a link that is not root's, or nothing is there. */
+/* Resolves path in place. Returns false if a link in it is not root's, or if it does not exist. */
 static bool resolve_trusted(char path[static PATH_MAX])
 {
 	struct stat st;
@@ -75,7 +77,8 @@ static void rules_freep(char ***rulesp)
 	rules_free(*rulesp);
 }
 
-/* The pattern behind its resolved literal part; NULL: no different. */
+/* Returns the pattern with its literal part resolved; NULL: it is the same, or cannot be
+ * resolved. */
 static char *resolve_pattern(const char *pattern)
 {
 	char base[PATH_MAX];
@@ -103,7 +106,7 @@ static size_t count_lines(const char *text)
 
 int rules_new(char ***rulesp, const char *match, struct error *err)
 {
-	/* of each line itself and where it leads, and the end */
+	/* space for each line, its resolved form, and the final NULL */
 	_cleanup_(rules_freep) char **rules = calloc(2 * count_lines(match) + 1, sizeof(*rules));
 	_cleanup_(freep) char *copy = strdup(match);
 	char *save, *line;

@@ -7,12 +7,11 @@
 
 struct error;
 
-/*
- * match: one Match= pattern a line. The list gets each pattern, and where the part before the first
- * wildcard leads through symbolic links that belong to root also the pattern with those resolved
- * (/p/scratch -> /gpfs/scratch): links of anybody else are not followed, or their owner would move
- * the rule. Ends with NULL; rules_free() frees it.
- */
+/* Makes the list of patterns. match: one pattern of Match= on each line. If the part of a pattern
+ * before its first wildcard has symbolic links of root, the list also gets the pattern with these
+ * links resolved (/p/scratch -> /gpfs/scratch). Links of other users are not followed, because
+ * their owner could change what the rule covers. The list ends with NULL; rules_free() frees it.
+ * Returns 0 or an error with err set. */
 int rules_new(char ***rulesp, const char *match, struct error *err);
 void rules_free(char **rules);
 

@@ -36,8 +36,8 @@ int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 
-/* Where the file system has no files without a name (NFS, Lustre) one is made and loses its name at
- * once. A name of a dataset has no dot: never another one's. */
+/* Makes a file and removes its name at once, for file systems without O_TMPFILE (NFS, Lustre). The
+ * name has a dot, which names of datasets cannot have. Returns the descriptor or -errno. */
 static int make_nameless(struct ctx *ctx, const struct target *target, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL;
@@ -51,7 +51,8 @@ static int make_nameless(struct ctx *ctx, const struct target *target, struct er
 	r = ctx_record(ctx, MANIFEST_TREE, path, err);
 	if (r < 0)
 		return r;
-	if (unlinkat(target->dirfd, name, 0) < 0 && errno != ENOENT) /* of a worker that died */
+	/* may be left by a worker that died */
+	if (unlinkat(target->dirfd, name, 0) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove %s", path);
 	fd = openat(target->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -64,14 +65,16 @@ static int make_nameless(struct ctx *ctx, const struct target *target, struct er
 	return fd;
 }
 
-/* Without a name nothing has to be taken away. The descriptor, or -errno. */
+/* Opens a file without a name, so that nothing must be removed later. Returns the descriptor or
+ * -errno. */
 static int open_nameless(struct ctx *ctx, const struct target *target, struct error *err)
 {
 	int fd = openat(target->dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 
 	if (fd >= 0)
 		return fd;
-	if (errno == EOPNOTSUPP || errno == EISDIR) /* of a kernel that passes the flag over */
+	if (errno == EOPNOTSUPP || errno == EISDIR) /* EISDIR: an old kernel that ignores the
+						     * flag */
 		return make_nameless(ctx, target, err);
 	return error_errno(err, errno, "make a file without a name in %s", target->dir);
 }
@@ -83,7 +86,7 @@ int source_spool(struct ctx *ctx, struct source *src, const struct target *targe
 	int r;
 
 	if (src->is_remote && !src->fetch)
-		ctx_set_near(ctx, true); /* by an attempt before this one */
+		ctx_set_near(ctx, true); /* an earlier attempt has fetched it */
 	if (!src->fetch)
 		return 0;
 	fd = open_nameless(ctx, target, err);
@@ -96,7 +99,7 @@ int source_spool(struct ctx *ctx, struct source *src, const struct target *targe
 		return r;
 	close(src->fd);
 	src->fd = steal_fd(&fd);
-	src->fetch = NULL; /* the bytes are here now */
+	src->fetch = NULL; /* all bytes are on this node now */
 	ctx_set_near(ctx, true);
 	return 0;
 }

@@ -32,7 +32,8 @@ static int refuse_type(const char *path, mode_t mode, struct error *err)
 	return error_set_hint(err, -EINVAL, "name a file or a directory");
 }
 
-/* Files that have a size of 0 and content all the same: what is copied would be empty. */
+/* Returns whether this is a file of /proc or /sys, whose size is 0 in spite of its content. A copy
+ * would be empty. */
 static bool is_of_kernel(int fd, const struct stat *st)
 {
 	struct statfs fs;
@@ -59,12 +60,13 @@ static int read_real(int fd, char **realp)
 	if ((size_t)n >= sizeof(real))
 		return -ENAMETOOLONG;
 	if (real[0] != '/')
-		return -ENOENT; /* "(unreachable)…" */
+		return -ENOENT; /* such as "(unreachable)/…" */
 	*realp = strndup(real, (size_t)n);
 	return *realp ? 0 : -ENOMEM;
 }
 
-/* A directory is opened as one, so that an automounter mounts it. */
+/* Opens a path with O_PATH. A directory is opened again with O_DIRECTORY, so that an automounter
+ * mounts it. */
 static int open_to_look(int dirfd, const char *name, const char *path, struct stat *st,
 			struct error *err)
 {
@@ -85,14 +87,14 @@ static int open_to_look(int dirfd, const char *name, const char *path, struct st
 	return steal_fd(&fd);
 }
 
-/* Is real in top (NULL: none), a directory that the rule covers as a whole? The rule is asked about
- * top once more: the member of a set may have been renamed since it was opened. */
+/* Returns whether real is below top (NULL: none), a directory that the rule covers. top is checked
+ * again, because the member of a set may have been renamed since it was opened. */
 static bool is_in_top(const struct source *src, const char *top, const char *real)
 {
 	return top && path_is_beneath(real, top) && rules_allow(src->rules, top);
 }
 
-/* name in dirfd, which is called path. */
+/* Opens `name` in dirfd and checks where it really is. path: its name for messages. */
 static int open_checked(const struct source *src, const char *top, int dirfd, const char *name,
 			const char *path, int *fdp, struct stat *st, char **realp,
 			struct error *err)

@@ -16,8 +16,8 @@
 #include "daemon/worker/ctx.h"
 
 #define MAX_TOKENS 4096
-#define STEP_MS 100  /* so soon a cancel is seen */
-#define RETRY_MS 300 /* and up to twice as much at random */
+#define STEP_MS 100  /* interval for checks of a cancel */
+#define RETRY_MS 300 /* time between tries; a random time of up to the same length is added */
 
 struct tokens {
 	int dir;
@@ -62,7 +62,7 @@ static int tokens_read(struct tokens *t, const char *path)
 	return t->n ? 0 : -ENOENT;
 }
 
-/* An exclusive lock on NFS needs a file that is open for writing. */
+/* Opens a token for writing if possible, because an exclusive lock on NFS needs that. */
 static int open_token(int dir, const char *name)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -76,7 +76,8 @@ static int open_token(int dir, const char *name)
 	return fd;
 }
 
-/* A token, from a random one on; -EWOULDBLOCK: all are held; or what is wrong with the last. */
+/* Takes a token, beginning with a random one. Returns its descriptor; -EWOULDBLOCK: all are taken;
+ * or the error of the last one. */
 static int take_one(const struct tokens *t)
 {
 	size_t first = t->n ? random_below(t->n) : 0;
@@ -95,7 +96,7 @@ static int take_one(const struct tokens *t)
 	return r;
 }
 
-/* Until there is one, or the time is over. */
+/* Waits until a token is free or the time is over. */
 static int wait_for_one(struct source_token *token, const struct tokens *t, struct ctx *ctx,
 			struct error *err)
 {

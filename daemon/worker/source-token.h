@@ -14,14 +14,14 @@ struct ctx;
 struct error;
 
 struct source_token {
-	int fd; /* the token; -1: none */
+	int fd; /* descriptor of the locked token; -1: none */
 };
 #define SOURCE_TOKEN_INIT                                                                          \
 	{                                                                                          \
 		.fd = -1                                                                           \
 	}
 
-/* Waits as the policy says. 0 with or without a token: what is wrong with the directory is a
- * warning. -ECANCELED, -ETIMEDOUT. */
+/* Waits as the policy requires. Returns 0 with or without a token: problems with the directory only
+ * cause a warning. -ECANCELED or -ETIMEDOUT: the worker must end. */
 int source_token_take(struct source_token *t, struct ctx *ctx, struct error *err);
 void source_token_end(struct source_token *t);

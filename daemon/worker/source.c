@@ -38,7 +38,7 @@ int source_open(struct ctx *ctx, struct source **srcp, struct error *err)
 	if (!src)
 		return error_set(err, ENOMEM, "out of memory");
 	src->fd = src->direct_fd = -1;
-	/* a list names files for the scheme of files */
+	/* the members of a list are files */
 	scheme = find_scheme(ds->scheme == DATASET_SCHEME_LIST ? DATASET_SCHEME_FILE : ds->scheme);
 	if (!scheme)
 		return error_set(err, EOPNOTSUPP, "%s sources can't be staged by this stage-worker",
@@ -92,9 +92,9 @@ int source_check_unchanged(const struct source *src, struct error *err)
 	struct stat now, named;
 
 	if (src->is_remote)
-		return 0; /* whoever fetched it has held each part against the first */
+		return 0; /* stage-fetch compared each part with the first */
 	if (src->landed)
-		return 0; /* the first node has looked, before it said that it is whole */
+		return 0; /* the first node has checked it */
 	if (fstat(src->fd, &now) < 0)
 		return error_errno(err, errno, "%s", src->path);
 	if (now.st_size != src->st.st_size || now.st_mtim.tv_sec != src->st.st_mtim.tv_sec ||

@@ -26,101 +26,101 @@ struct target;
 struct walk_kept;
 
 struct source_member {
-	char *path;	  /* absolute, as expanded */
-	const char *name; /* its last component: the name in the staged directory */
+	char *path;	  /* absolute, after expansion */
+	const char *name; /* its last component, which is its name in the staged directory */
 };
 
 struct source {
 	enum source_kind kind;
-	char *path; /* absolute, as the user named it (after expansion) */
-	char *real; /* where it really is: all links resolved; NULL for a set */
-	char *top;  /* with subdir=: real before it, which the rule was asked about; else NULL */
-	int fd;	    /* FILE: O_RDONLY at offset 0; DIR: O_RDONLY|O_DIRECTORY; SET: -1 */
-	struct stat st;	    /* of fd, when it was opened */
-	struct stat origin; /* FILE: of real, also where fd is of a copy from an earlier time */
+	char *path;	/* absolute path that the user named, after expansion */
+	char *real;	/* the path with all links resolved; NULL for a set */
+	char *top;	/* with subdir=: `real` without it, which was checked against the rule; else
+			 * NULL */
+	int fd;		/* FILE: O_RDONLY at offset 0; DIR: O_RDONLY|O_DIRECTORY; SET: -1 */
+	struct stat st; /* state of fd when it was opened */
+	struct stat origin; /* FILE: state of `real`, even if fd is a copy from an earlier time */
 
-	struct source_member *members; /* SET: sorted by bytes, after shard= */
+	struct source_member *members; /* SET: sorted by bytes, after shard= was applied */
 	size_t n_members;
-	size_t n_members_all; /* before shard= */
+	size_t n_members_all; /* number before shard= was applied */
 
-	char **taken; /* DIR with shard=: sorted relative paths of the files that
-		       * are this node's, found by probe; NULL: all */
+	char **taken; /* DIR with shard=: sorted relative paths of this node's files, set by
+		       * probe; NULL: all files */
 	size_t n_taken;
 
-	struct walk_kept *kept; /* DIR: what probe saw of it, for the copy; NULL: nothing */
-	size_t n_readers;	/* how many operations at once helped then; 0: not known */
+	struct walk_kept *kept; /* DIR: what probe has seen, for the copy; NULL: nothing */
+	size_t n_readers;	/* number of parallel operations that helped probe; 0: not known */
 
-	bool landed; /* fd is what came by sbcast (broadcast.h), direct_fd the source's */
+	bool landed; /* fd is the file that sbcast delivered (broadcast.h); direct_fd is the
+		      * source */
 	int direct_fd;
-	blkcnt_t direct_blocks; /* of st, before it landed */
+	blkcnt_t direct_blocks; /* st.st_blocks before that */
 
-	bool is_remote;		      /* from the web: there is no path to look at or to link to */
-	struct fetch *fetch;	      /* who brings its bytes (ctx's); of a FILE src->fd has only
-				       * what a probe looks at. NULL: src->fd has all */
-	char *called;		      /* remote FILE: the name that the server gives it; or NULL */
+	bool is_remote;		      /* from the web: there is no path to examine or to link to */
+	struct fetch *fetch;	      /* fetches the bytes (lent by ctx); for a FILE, src->fd has
+				       * only the parts that probe reads. NULL: src->fd has all
+				       * bytes */
+	char *called;		      /* remote FILE: the name that the server sent, or NULL */
 	struct fetch_object *objects; /* remote: the FILE, or the members of a SET */
-	size_t n_objects;	      /* of a DIR (a prefix of S3) they are all there is */
+	size_t n_objects;	      /* for a DIR (a prefix of S3): all objects below it */
 
-	char **rules; /* patterns that a resolved path has to fit, ends with NULL */
+	char **rules; /* patterns for resolved paths; NULL ends the list */
 };
 
 struct scheme {
-	const char *name; /* the word in front of the source */
+	const char *name; /* the word before the source */
 	enum dataset_scheme scheme;
 	int (*open)(struct ctx *ctx, struct source *src, struct error *err);
 };
 
 extern const struct scheme scheme_file, scheme_http, scheme_s3;
 
-/* Opens the dataset's source by the scheme that knows it. -ENOENT, -EACCES, -EPERM (outside of
- * what the rule allows), each with the sentence. */
+/* Opens the dataset's source with the scheme for it. Returns 0 or an error with err set; -ENOENT,
+ * -EACCES, -EPERM (the rule does not cover it). */
 int source_open(struct ctx *ctx, struct source **srcp, struct error *err);
 void source_close(struct source *src);
 DEFINE_FREEP(struct source, source_close)
 
-/* Opens member i of a set: a regular file or a directory, checked by the rule. The fd is the
- * caller's. */
+/* Opens member i of a set, a regular file or a directory, and checks it against the rule. The
+ * caller owns the descriptor. */
 int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
 		       struct error *err);
 
-/* r is what opening path has returned: for -ENOENT of a link, err gets where it leads. Returns
- * r. */
+/* r: the result of opening path. If it is -ENOENT and path is a link, err gets the link's target.
+ * Returns r. */
 int source_refuse_missing(const char *path, int r, struct error *err);
 
-/*
- * For schemes: opens path as the user, links followed, and holds what it really is against the
- * rules. Regular files and directories alone; never waits for a FIFO or wakes a device. realp may
- * be NULL.
- */
+/* Opens path as the user, follows links, and checks the resolved path against the rules. Only
+ * regular files and directories are opened; it never waits for a FIFO or wakes a device. realp may
+ * be NULL. Used by schemes. */
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err);
 
-/*
- * The same for a symbolic link in an open directory, called path. What is in the source itself may
- * be linked to also where the rule covers the directory as a whole, and nothing in it by itself.
- * root: the directory that the walk began with, which is the member where the source is a set.
- * -ENOENT: it leads to nothing; -ELOOP: to itself, or to a directory that the source is in. When it
- * fails and what it leads to is there, st is of that.
- */
+/* Does the same for a symbolic link in an open directory; path is its name for messages. A link may
+ * lead to the source itself, even if the rule covers only the directory and no path in it. root:
+ * the directory with which the walk began; for a set, this is the member. -ENOENT: the target does
+ * not exist; -ELOOP: the link leads to itself or to a directory that contains the source. On
+ * failure, *st describes the target if it exists. */
 int source_open_link(const struct source *src, int root, int dirfd, const char *name,
 		     const char *path, int *fdp, struct stat *st, struct error *err);
 
-/* With taken: is path among them? */
+/* Returns whether path is one of this node's files (`taken`); true if taken is NULL. */
 bool source_takes(const struct source *src, const char *path);
 
-/* Is the file still what it was when it was opened (size, mtime, and the path still names it)?
- * 0, or -ESTALE "changed while it was read". */
+/* Checks that the file has the same size and mtime as when it was opened, and that the path still
+ * names it. Returns 0, or -ESTALE with "changed while it was read". */
 int source_check_unchanged(const struct source *src, struct error *err);
 
-/* The bytes of a FILE from its beginning, wherever they come from; counted and hashed as stream.h
- * says. */
+/* Opens a stream of all bytes of a FILE, whether they are local or fetched. stream.h describes how
+ * they are counted and hashed. */
 int source_open_stream(struct ctx *ctx, const struct source *src, struct hash *hash,
 		       struct stream **sp, struct error *err);
 
-/* With fetch: all of a FILE into fd, charged, its sum checked where verify= asks for it. */
+/* Fetches all bytes of a FILE to fd, charges them, and checks the checksum of verify=. Needs
+ * src->fetch. */
 int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error *err);
 
-/* For what has to be read here and there: a FILE that is fetched is stored beside target first,
- * without a name, and src->fd is that from then on. Others are left alone. */
+/* Stores a FILE that is fetched beside target, in a file without a name, for methods that do not
+ * read it sequentially. src->fd is that file from then on. Does nothing for other sources. */
 int source_spool(struct ctx *ctx, struct source *src, const struct target *target,
 		 struct error *err);

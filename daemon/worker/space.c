@@ -73,8 +73,8 @@ static void limit_by_policy(struct plan_space *s, const struct policy *p,
 	s->of_node = !memory_limit_is_of_job(which);
 }
 
-/* What users keep there counts as the node's to give: it may be what is asked for, or go. Who
- * grants looks again. */
+/* Returns the bytes of kept datasets. They count as available memory, because one may be the
+ * requested dataset, and others can be removed. stagingd checks again before it grants. */
 static uint64_t get_kept(const struct policy *p)
 {
 	struct statfs fs;
@@ -93,7 +93,7 @@ bool space_lacks_memory(const struct ctx *ctx, uint64_t bytes)
 	return less(available, ctx->policy.memory.keep_free) < bytes;
 }
 
-/* Without a run (explain outside of a job) what a run would use. */
+/* Measures the memory; without a run (explain outside of a job), the place that a run would use. */
 static void measure_memory(const struct ctx *ctx, struct plan_space *s)
 {
 	const struct policy *p = &ctx->policy;
@@ -113,7 +113,7 @@ static void measure_memory(const struct ctx *ctx, struct plan_space *s)
 	limit_by_policy(s, p, &f);
 }
 
-/* Does the rule let data go there? */
+/* Returns whether the rule allows this tier. */
 static bool allowed(const struct policy *p, const char *tier)
 {
 	return !*p->tiers || conf_list_has(p->tiers, tier);

@@ -10,12 +10,14 @@ struct ctx;
 struct plan_input;
 struct plan_space;
 
-/* Fills in->spaces: memory by the tmpfs, the job's limit, the site's share and what the node must
- * keep; the other tiers as present or not (their directory is asked for when they are chosen). */
+/* Fills in->spaces. For memory, the limits are the tmpfs, the job's limit, the site's share and
+ * what the node must keep free. Other tiers are only present or not; their directory is requested
+ * when they are chosen. */
 void space_measure(struct ctx *ctx, struct plan_input *in);
 
-/* Has the node less than bytes of memory to spare? */
+/* Returns whether the node can spare less than `bytes` of memory. */
 bool space_lacks_memory(const struct ctx *ctx, uint64_t bytes);
 
-/* A tier whose directory is open. Not known if the file system can't say. */
+/* Measures a tier whose directory is open. If the file system gives no numbers, the space stays
+ * unknown. */
 void space_measure_dir(int dirfd, struct plan_space *space);

@@ -37,22 +37,24 @@
 #include "daemon/worker/squashfuse.h"
 
 enum {
-	MOUNT_READ_MS = 5000,	 /* an idle server wakes up so seldom */
-	MOUNT_MIN_THREADS = 8,	 /* they wait for the disk as well as compute */
-	MOUNT_MEMORY = 64 << 20, /* beside the caches and what data-rlimit.h gives each thread */
+	MOUNT_READ_MS = 5000,	 /* interval of wake-ups of an idle server */
+	MOUNT_MIN_THREADS = 8,	 /* more than CPUs, because they also wait for the disk */
+	MOUNT_MEMORY = 64 << 20, /* in addition to the caches and to the memory per thread of
+				  * data-rlimit.h */
 };
 
 struct sqfs_mount {
 	struct ctx *ctx;
 	int fd;
-	int copy;		/* -1: none */
-	struct sqfs_image *img; /* NULL: an archive */
+	int copy;		/* the copy of hydrate; -1: none */
+	struct sqfs_image *img; /* NULL: it is an archive */
 	struct volume *volume;
-	uint64_t cache_size;		  /* now */
-	struct sqfs_hydrate *hydrate;	  /* NULL: not copied */
-	struct sqfs_server *server;	  /* NULL: upstream's (ctx->squashfuse), or not yet */
+	uint64_t cache_size;		  /* current cache size */
+	struct sqfs_hydrate *hydrate;	  /* NULL: no copy is made */
+	struct sqfs_server *server;	  /* NULL: squashfuse_ll serves (ctx->squashfuse), or not
+					   * started yet */
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
-	char *path;			  /* of the mount */
+	char *path;			  /* the mount point */
 };
 
 static void mount_report(void *arg, const char *text)
@@ -72,7 +74,8 @@ static unsigned mount_get_threads(const struct policy *policy)
 	return n > SQFS_SERVER_MAX_THREADS ? SQFS_SERVER_MAX_THREADS : n;
 }
 
-/* Is there a directory at that relative path of plain names? 1 and *refp, 0, -errno. */
+/* Looks for a directory at a relative path without "..". Returns 1 with its *refp; 0: there is
+ * none; or -errno. */
 static int mount_find_dir(struct volume *volume, const char *path, uint64_t *refp)
 {
 	struct volume_dirent ent = { .ref = volume->root, .type = S_IFDIR };
@@ -95,7 +98,7 @@ static int mount_find_dir(struct volume *volume, const char *path, uint64_t *ref
 	return r == 1 ? ent.type == S_IFDIR : r;
 }
 
-/* What is mounted begins there. */
+/* Makes subdir= the root of the mount. */
 static int mount_enter_subdir(struct sqfs_mount *m, struct error *err)
 {
 	const char *subdir = m->ctx->ds->subdir, *noun = m->volume->noun;
@@ -126,7 +129,7 @@ static int mount_by_keeper(struct sqfs_mount *m, unsigned n_threads, struct erro
 	if (r < 0)
 		return r;
 	r = sqfs_server_attach(m->server, got.fds, got.n_fds, err);
-	got.n_fds = 0; /* the server's now */
+	got.n_fds = 0; /* the server owns them now */
 	if (r == 0)
 		m->path = steal_ptr(got.path);
 	ctx_mount_deinit(&got);
@@ -145,7 +148,7 @@ static int mount_by_keeper_for_squashfuse(struct sqfs_mount *m, unsigned n_threa
 	r = squashfuse_start(m->ctx->squashfuse, m->fd, got.fds[0], got.path, n_threads, err);
 	if (r == 0)
 		m->path = steal_ptr(got.path);
-	ctx_mount_deinit(&got); /* its own copies are the program's connection */
+	ctx_mount_deinit(&got); /* the program has its own copies */
 	return r;
 }
 
@@ -193,7 +196,8 @@ static void mount_resize(void *arg, uint64_t size)
 		return;
 	m->cache_size = size;
 	m->volume->ops->set_cache_size(m->volume, size);
-	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
+	/* The freed blocks are between other blocks, so free() does not return their memory to the
+	 * kernel. */
 	malloc_trim(0);
 }
 
@@ -219,7 +223,7 @@ static int mount_open_image(struct sqfs_mount *m, int fd, struct error *err)
 	return r;
 }
 
-/* The index is m's, also on failure. */
+/* Takes over the index, also on failure. */
 static int mount_open_archive(struct sqfs_mount *m, struct archive_index *x, int fd,
 			      const struct stat *st, struct error *err)
 {
@@ -253,7 +257,7 @@ static int mount_serve_volume(struct sqfs_mount *m, unsigned n_threads, struct e
 	return r;
 }
 
-/* Any thread or signal handler. */
+/* Ends the server. Can be called from any thread and from a signal handler. */
 static void mount_end(struct sqfs_mount *m)
 {
 	if (m->server)
@@ -262,7 +266,7 @@ static void mount_end(struct sqfs_mount *m)
 		squashfuse_stop(m->ctx->squashfuse);
 }
 
-/* For the signal's handler. A process serves one mount. */
+/* The mount for the signal handler. A process serves only one. */
 static struct sqfs_mount *serving;
 
 static void mount_on_term(int sig)
@@ -270,14 +274,14 @@ static void mount_on_term(int sig)
 	mount_end(serving);
 }
 
-/* Set before anybody is told that the mount is there. Of `stagectl run` it is ignored already. */
+/* Called before the mount is reported. With `stagectl run`, SIGTERM is already ignored. */
 static void mount_set_signals(struct sqfs_mount *m)
 {
 	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
 	struct sigaction old;
 
 	serving = m;
-	/* One that was started to write a copy would end with the keeper. */
+	/* A worker that was started to write a copy would otherwise end with the keeper. */
 	if (m->ctx->policy.keeper)
 		prctl(PR_SET_PDEATHSIG, 0);
 	if (sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
@@ -298,7 +302,7 @@ static int mount_alloc(struct sqfs_mount **mp, struct ctx *ctx, struct error *er
 	return 0;
 }
 
-/* The volume is open, or upstream's server opens the image itself. */
+/* Mounts. Either m->volume is open, or squashfuse_ll opens the image itself. */
 static int mount_make(struct sqfs_mount *m, struct error *err)
 {
 	unsigned n_threads = mount_get_threads(&m->ctx->policy);
@@ -350,7 +354,7 @@ int sqfs_mount_new_archive(struct sqfs_mount **mp, struct ctx *ctx, struct archi
 	return r;
 }
 
-/* The connection is closed first: unmounting then has no server to ask and nobody to wait for. */
+/* Closes the connection first, so that unmounting does not wait for a server. */
 void sqfs_mount_free(struct sqfs_mount *m)
 {
 	if (!m)
@@ -397,7 +401,7 @@ const char *sqfs_mount_get_path(const struct sqfs_mount *m)
 	return m->path;
 }
 
-/* From the thread that reads stagingd's socket, for cancel and for its end. */
+/* Called by the thread that reads stagingd's socket, after a cancel and when the socket ends. */
 static void mount_stop(void *arg)
 {
 	struct sqfs_mount *m = arg;
@@ -421,7 +425,7 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
-	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
+	/* An xz block can require a dictionary of 4 GiB, whatever its size is. */
 	data_rlimit_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY,
 			   mount_get_threads(&m->ctx->policy));
 	ctx_set_serving(m->ctx, &mount_serving, m);

@@ -13,34 +13,32 @@ struct ctx;
 struct error;
 struct sqfs_mount;
 
-/*
- * Mounts the image open as fd (dup'ed) where the keeper says or, without one, at <rundir>/m/<slot>
- * by fusermount3, recorded before. Nothing answers there until sqfs_mount_serve(). -EINVAL where
- * subdir= is not a directory of the image; -ENODEV where mounts can't be made.
- */
+/* Mounts the image behind fd, which is duplicated. With a keeper, it chooses the mount point; else
+ * fusermount3 mounts at <rundir>/m/<slot>, which is recorded before. The mount does not answer
+ * until sqfs_mount_serve() runs. Returns 0 or an error with err set; -EINVAL: subdir= is not a
+ * directory of the image; -ENODEV: mounts are not possible. */
 int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err);
-/* The same of the archive open as fd, by its index, which is taken over in any case. st: of the
- * archive when it was indexed. */
+/* Does the same for the archive behind fd, with its index, which is taken over in any case. st:
+ * state of the archive when it was indexed. */
 int sqfs_mount_new_archive(struct sqfs_mount **mp, struct ctx *ctx, struct archive_index *x, int fd,
 			   const struct stat *st, struct error *err);
-/* Takes the mount away if it was made without keeper. */
+/* Frees the mount. Without a keeper, unmounts it. */
 void sqfs_mount_free(struct sqfs_mount *m);
 DEFINE_FREEP(struct sqfs_mount, sqfs_mount_free)
 
-/* The image is copied to fd (dup'ed; of its size) while it is served, and served from there. st: of
- * the image. */
+/* Copies the image to fd while it is served, and serves it from there. fd is duplicated and has the
+ * size of the image. st: state of the image. */
 int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err);
 
-/* Before the mount is announced: it answers, and the first close of a user's then does not wait for
- * the server. -ENODEV: nothing can be mounted. */
+/* Waits until the mount answers; call it before the mount is reported. Later, the first close() of
+ * a user does not wait for the server. Returns 0 or an error with err set; -ENODEV: nothing can be
+ * mounted. */
 int sqfs_mount_settle(struct sqfs_mount *m, struct error *err);
 
-/* The mount point, at which the image begins, or its directory subdir=. Lent. */
+/* Returns the mount point, which shows the root of the image, or its directory subdir=. Lent. */
 const char *sqfs_mount_get_path(const struct sqfs_mount *m);
 
-/*
- * Gives up what privileges there are and serves until the mount is gone or stagingd cancels.
- * Without keeper the end of stagingd and SIGTERM end it too. With keeper both are passed over: the
- * tasks may read until the last of them is gone, and the keeper unmounts.
- */
+/* Gives up the remaining privileges and serves until the mount is gone or stagingd cancels. Without
+ * a keeper, the end of stagingd and SIGTERM also end the service. With a keeper, both are ignored:
+ * tasks may read until the last one has ended, and then the keeper unmounts. */
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err);

@@ -10,9 +10,9 @@
 struct error;
 struct sqfs_unmounter;
 
-/* Starts the helper; path is copied. Call before giving up new privileges. It holds no descriptor
- * of ours. */
+/* Starts the helper; path is copied. Call it before this process gives up new privileges. The
+ * helper inherits no descriptor. */
 int sqfs_unmounter_new(struct sqfs_unmounter **up, const char *path, struct error *err);
-/* Has the mount taken away now and waits until that is done. */
+/* Makes the helper unmount now, waits for it and frees u. */
 void sqfs_unmounter_free(struct sqfs_unmounter *u);
 DEFINE_FREEP(struct sqfs_unmounter, sqfs_unmounter_free)

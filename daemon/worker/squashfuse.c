@@ -30,30 +30,32 @@
 #include "common/util/fd.h"
 
 enum {
-	/* Of the child */
+	/* Descriptors of the child */
 	SQUASHFUSE_SOCKET = 3,
 	SQUASHFUSE_IMAGE,
 	SQUASHFUSE_SESSION,
-	SQUASHFUSE_FREE, /* the first that is not used */
+	SQUASHFUSE_FREE, /* the first unused number */
 
 	SQUASHFUSE_POLL_MS = 5,
 	SQUASHFUSE_SETTLE_MS = 1000,
-	SQUASHFUSE_DEPTH = 32, /* of directories in which a file is looked for */
+	SQUASHFUSE_DEPTH = 32, /* maximum depth of the search for a file */
 	SQUASHFUSE_NO_PROGRAM = 127,
 };
 
 struct squashfuse {
-	pid_t pid; /* stays its own, also after its end, until squashfuse_free(); 0: none */
-	int sock;  /* -1: it has its order */
-	int words; /* what the program prints as an error; -1: none */
+	pid_t pid; /* 0: none. The pid is not reaped before squashfuse_free(), so it is not used
+		    * again */
+	int sock;  /* -1: the order was sent */
+	int words; /* receives the program's error messages; -1: none */
 	bool has_ended;
-	int status;		/* as waitpid() gives it */
-	atomic_bool is_stopped; /* by us */
+	int status;		/* as waitpid() returns it */
+	atomic_bool is_stopped; /* squashfuse_stop() was called */
 };
 
 /* ---- the child ---- */
 
-/* Image, session (where there is one) and stderr. */
+/* Receives the order with the descriptors of the image, of stderr and, if there is one, of the
+ * session. */
 static void take_order(char path[static PATH_MAX], unsigned *n_threadsp, bool *has_sessionp)
 {
 	int fds[3], to[] = { SQUASHFUSE_IMAGE, STDERR_FILENO, SQUASHFUSE_SESSION };
@@ -62,7 +64,7 @@ static void take_order(char path[static PATH_MAX], unsigned *n_threadsp, bool *h
 
 	if (conn_recv_fds(SQUASHFUSE_SOCKET, &kv, fds, ARRAY_SIZE(fds), &n) != 1 || n < 2)
 		_exit(0);
-	/* Out of the way of the numbers that they get */
+	/* Moves them away from the numbers that they will get */
 	for (size_t i = 0; i < n; i++)
 		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SQUASHFUSE_FREE + 10);
 	for (size_t i = 0; i < n; i++)
@@ -73,8 +75,9 @@ static void take_order(char path[static PATH_MAX], unsigned *n_threadsp, bool *h
 	*has_sessionp = n > 2;
 }
 
-/* Does not return. A mount of the keeper's is served until it is gone, whatever Slurm sends to the
- * tasks. libfuse leaves a signal that is ignored as it is. */
+/* Executes the program; does not return. A mount made by the keeper is served until it is gone,
+ * whatever signals Slurm sends to the tasks. libfuse does not change the disposition of ignored
+ * signals. */
 static void become(const char *path, unsigned n_threads, bool has_session)
 {
 	char image[32], point[PATH_MAX], options[64];
@@ -150,8 +153,8 @@ int squashfuse_new(struct squashfuse **sp, struct error *err)
 	return 0;
 }
 
-/* Has it ended? Its number is not given back: another thread may be about to send it a signal, and
- * would hit the process that gets the number next. */
+/* Returns whether the program has ended. The pid is not reaped, because another thread may be about
+ * to send it a signal, which would reach another process with the same pid. */
 static bool has_ended(struct squashfuse *s, int options)
 {
 	siginfo_t info = { 0 };
@@ -205,7 +208,7 @@ int squashfuse_start(struct squashfuse *s, int image, int session, const char *p
 	return r < 0 ? error_errno(err, -r, "start " SQUASHFUSE_PROGRAM) : 0;
 }
 
-/* The end of what the program has printed. */
+/* Reads the last part of what the program has printed. */
 static void read_words(const struct squashfuse *s, char *buf, size_t size)
 {
 	off_t end = s->words < 0 ? 0 : lseek(s->words, 0, SEEK_END);
@@ -215,7 +218,7 @@ static void read_words(const struct squashfuse *s, char *buf, size_t size)
 	buf[n > 0 ? n : 0] = '\0';
 }
 
-/* Why it has ended, by what it has printed last. */
+/* Reports why the program has ended, with the last line that it has printed. */
 static int explain_end(struct squashfuse *s, int errnum, struct error *err)
 {
 	char said[512], *end, *line;
@@ -237,7 +240,8 @@ static int explain_end(struct squashfuse *s, int errnum, struct error *err)
 	return error_set(err, errnum, SQUASHFUSE_PROGRAM " has ended%s%s", *line ? ": " : "", line);
 }
 
-/* Opens and closes a file below dir, which it closes: true. */
+/* Opens and closes a file below the directory `dir`, which it closes. Returns whether it found a
+ * file. */
 static bool touch_a_file(int dir, unsigned depth)
 {
 	DIR *d = fdopendir(dir);
@@ -274,8 +278,8 @@ static bool is_mounted(const char *path)
 	       stat(parent, &above) == 0 && stat(path, &here) == 0 && above.st_dev != here.st_dev;
 }
 
-/* Does not return. A byte on out: the root of the mount has answered. The end of out: all is done.
- */
+/* Probes the mount in the child process; does not return. Writes a byte to out when the root of the
+ * mount has answered. The end of out means that the probe is complete. */
 static void probe(const char *path, int out, pid_t parent)
 {
 	int dir = -1;
@@ -291,7 +295,7 @@ static void probe(const char *path, int out, pid_t parent)
 	_exit(0);
 }
 
-/* 1: the byte; 0: the end; -EAGAIN: neither within the time */
+/* Returns 1: a byte was read; 0: end of the pipe; -EAGAIN: neither of the two in time */
 static int read_probe(int in)
 {
 	struct pollfd p = { .fd = in, .events = POLLIN };
@@ -302,7 +306,8 @@ static int read_probe(int in)
 	return read(in, &byte, 1) == 1;
 }
 
-/* 1: the probe has ended; 0: it waits for a server that does not answer. */
+/* Returns 1: the probe has ended; 0: the server does not answer the probe; or an error with err
+ * set. */
 static int wait_for_probe(struct squashfuse *s, int in, bool (*is_cancelled)(void *arg), void *arg,
 			  struct error *err)
 {
@@ -343,7 +348,7 @@ int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_canc
 	fd_closep(&out);
 	r = wait_for_probe(s, in, is_cancelled, arg, err);
 	if (r < 0)
-		squashfuse_stop(s); /* the probe may wait for it */
+		squashfuse_stop(s); /* the probe may be waiting for it */
 	kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, r == 1 ? 0 : WNOHANG);
 	return r < 0 ? r : 0;

@@ -29,11 +29,12 @@ struct stage {
 	struct target *target;
 	struct stager_result result;
 	const struct stager *stager;
-	struct keep_use *kept; /* where it is to stay, or has; NULL: it goes with the job */
-	bool keep_is_full;     /* that in memory */
-	struct job_copy *copy; /* where all nodes of the job use one; else NULL */
+	struct keep_use *kept; /* place for a kept dataset, found or to be made; NULL: the data
+				* is removed with the job */
+	bool keep_is_full;     /* no memory is left for kept datasets */
+	struct job_copy *copy; /* copy that all nodes of the job share, or NULL */
 	char *list;
-	char *reserved_in; /* a tier; NULL: nothing is */
+	char *reserved_in; /* tier of the reservation; NULL: nothing is reserved */
 	uint64_t reserved_bytes, reserved_files;
 };
 
@@ -42,23 +43,23 @@ static inline bool stage_is_in_memory(const struct stage *s)
 	return !strcmp(s->plan.tier, PLAN_TIER_MEMORY);
 }
 
-/* Sets s->plan from what is known. A guess is replaced by what is so, once it is known what for. */
+/* Sets s->plan from the facts. If the plan needs an estimated size, the stager measures it. */
 int stage_plan(struct stage *s, struct error *err);
 
-/* What was granted stays granted: who asks again for the same tier asks for what is missing.
- * -ENOSPC: *havep is what there is. */
+/* Reserves space. Earlier grants in the same tier stay, so only the missing part is requested.
+ * Returns 0 or an error with err set; -ENOSPC: *havep is what is left. */
 int stage_claim(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *havep,
 		struct error *err);
 
-/* Does what the plan says, in s->target. */
+/* Carries out the plan in s->target. Returns 0 or an error with err set. */
 int stage_make(struct stage *s, struct error *err);
 
-/* The copy that another node of the job has made counts as this one's: > 0. 0: it is to be made
- * here. */
+/* Uses the copy that another node of the job has made. Returns > 0 if there is one; 0: this node
+ * must make it; or an error with err set. */
 int stage_take_job_copy(struct stage *s, struct error *err);
-/* What an earlier job of the user's has left counts as this one's: > 0. 0: there is nothing, and
- * s->kept is where it is to stay. */
+/* Uses a dataset that an earlier job of the user has kept. Returns > 0 if there is one; 0: there is
+ * none, and s->kept is the place for the new one, or NULL; or an error with err set. */
 int stage_take_keep(struct stage *s, uint64_t *havep, struct error *err);
-/* The same before anybody asks how much room is left: what is there already needs none. -EAGAIN: it
- * can't be had, and the attempt is to be forgotten. */
+/* Does the same before free space is checked, because an existing dataset needs none. -EAGAIN:
+ * there is one, but it cannot be used, and the caller must undo this attempt. */
 int stage_take_keep_first(struct stage *s, struct error *err);

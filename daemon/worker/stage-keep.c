@@ -17,8 +17,8 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/stage-internal.h"
 
-/* Mounts an image that is copied already. It is the user's, and looked at as any. shown: the plan
- * as stagectl prints it. */
+/* Mounts an image that was copied earlier. It belongs to the user, so it is checked like any other
+ * image. shown: the plan that stagectl prints. */
 static int mount_found(struct stage *s, const char *found_path, const struct plan *shown,
 		       struct error *err)
 {
@@ -43,7 +43,8 @@ static int mount_found(struct stage *s, const char *found_path, const struct pla
 	return r;
 }
 
-/* 0: it could not be mounted, and is to be copied again. */
+/* Mounts a kept image. Returns 1; 0: it cannot be mounted, and must be copied again; or an error
+ * with err set. */
 static int mount_kept(struct stage *s, const struct plan *shown, struct error *err)
 {
 	int r = mount_found(s, keep_use_get_path(s->kept), shown, err);
@@ -51,7 +52,7 @@ static int mount_kept(struct stage *s, const struct plan *shown, struct error *e
 	if (r == 0)
 		return 1;
 	if (r == -ENODEV || ctx_is_cancelled(s->ctx))
-		return r; /* which another copy would not change */
+		return r; /* another copy would not help */
 	stage_io_warn(&s->ctx->io, "the kept copy of an earlier job is not used: %s", err->text);
 	keep_use_drop(s->ctx, s->kept);
 	keep_use_free(s->kept);
@@ -108,7 +109,7 @@ static int use_found(struct stage *s, uint64_t *havep, struct error *err)
 		 stage_is_in_memory(s) ? "in" : "on", stage_is_in_memory(s) ? "memory" : plan->tier,
 		 size_to_string(s->result.bytes, size));
 	ctx_send_facts(s->ctx, &s->facts, &shown);
-	/* Pages that an earlier job has paid for are taken from nobody. */
+	/* The memory was charged to an earlier job, so none is claimed now. */
 	r = stage_claim(s, stage_is_in_memory(s) ? 0 : s->result.bytes, s->result.files, havep,
 			err);
 	if (r < 0)
@@ -140,7 +141,8 @@ int stage_take_keep_first(struct stage *s, struct error *err)
 	r = stage_plan(s, err);
 	s->in = in;
 	if (r == 0) {
-		ctx_send_facts(s->ctx, &s->facts, &s->plan); /* before stagingd is asked where */
+		/* stagingd needs the facts before it is asked for a directory */
+		ctx_send_facts(s->ctx, &s->facts, &s->plan);
 		r = keep_use_look(s->ctx, s->src, &s->facts, &s->plan, &s->kept);
 	}
 	if (r > 0 && use_found(s, &have, err) > 0)

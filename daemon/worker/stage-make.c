@@ -41,7 +41,7 @@ int stage_claim(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *havep
 	if (r < 0)
 		return r;
 	if (!s->reserved_in)
-		s->reserved_in = strdup(tier); /* NULL: it asks again */
+		s->reserved_in = strdup(tier); /* if this fails, the next call asks again */
 	s->reserved_bytes += bytes;
 	s->reserved_files += files;
 	return 0;
@@ -61,7 +61,7 @@ int stage_plan(struct stage *s, struct error *err)
 	return r < 0 ? r : plan_make(&s->plan, &s->in, err);
 }
 
-/* "No space left on device" gets the numbers. What was refused by a limit has them already. */
+/* Adds the numbers to "No space left on device". An error about a limit already has them. */
 static void say_how_full(struct stage *s, struct error *err)
 {
 	char used[PARSE_SIZE_TEXT], size[PARSE_SIZE_TEXT], first[512];
@@ -77,8 +77,8 @@ static void say_how_full(struct stage *s, struct error *err)
 		   v.f_files > 0 && v.f_ffree == 0 ? ", no more files can be created" : "");
 }
 
-/* What is mounted at once reads as its readers ask; what the first node passes on is read by it
- * alone. */
+/* Returns whether this worker reads the source at once. An image that is mounted before it is
+ * copied is read when its users need it. For a broadcast, only the first node reads. */
 static bool reads_at_once(const struct stage *s)
 {
 	return s->target && !s->ctx->ds->hydrate &&
@@ -103,14 +103,14 @@ int stage_make(struct stage *s, struct error *err)
 	ctx_reset_charges(ctx);
 	ctx_go_off(ctx);
 	ctx_set_near(ctx, false);
-	ctx_set_passes(ctx, s->plan.broadcast ? 2 : 1); /* it arrives, and is extracted or moved */
+	ctx_set_passes(ctx, s->plan.broadcast ? 2 : 1); /* received, then extracted or moved */
 	r = s->plan.broadcast ? broadcast_take(ctx, s->src, err) : 0;
 	ctx_end_broadcast(ctx);
 	if (r == 0)
 		r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);
 	ctx_come_back(ctx);
 	if (ctx_is_cancelled(ctx))
-		return ctx_check(ctx, err); /* whatever it said itself */
+		return ctx_check(ctx, err); /* replaces the stager's own error */
 	if (r == -ENOSPC || r == -EDQUOT)
 		say_how_full(s, err);
 	return r;

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* The first that accepts a source is used: what comes from the web is not for stager_copy. */
+/* The first one that accepts a source is used. stager_fetch is before stager_copy, which does not
+ * read from the web. */
 /* clang-format off */
 static const struct stager *const stagers[] = {
 	&stager_fetch,

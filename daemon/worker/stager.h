@@ -16,46 +16,47 @@ struct plan;
 struct source;
 struct target;
 
-/* What stage() made. */
+/* The result of stage(). */
 struct stager_result {
-	uint64_t bytes, files; /* that lie there now */
-	char *link_to;	       /* absolute: the entry becomes what is there, or with method=link a
-				* symbolic link to it; target is not published. NULL: target is
-				* renamed into place. Freed by worker-stage.c. */
-	bool stays;	       /* serve() is called after ready */
-	void *state;	       /* for serve() */
+	uint64_t bytes, files; /* what is in the target now */
+	/* absolute path: the entry shows what is there, or with method=link becomes a symbolic
+	 * link to it, and target is not published. NULL: target is renamed into place. Freed by
+	 * worker-stage.c. */
+	char *link_to;
+	bool stays;  /* the worker stays: serve() is called after `ready` */
+	void *state; /* for serve() */
 };
 
 struct stager {
 	const char *name;
 
-	/* Is this the code for such a method and source? Pure: plan asks it too. method is never
-	 * auto. Of several the first in the list is taken. */
+	/* Returns whether this code handles such a method and source. Pure, because the planner
+	 * calls it, too. method is never auto. The first stager in the list that accepts is
+	 * used. */
 	bool (*accepts)(enum dataset_method method, const struct facts *facts);
 
-	/*
-	 * Does the work. target is open where plan->tier is not "source" (else NULL): make
-	 * target->name beneath target->dirfd, as a file or a directory; all of it is recorded in
-	 * the manifest already. On failure what was made under target is left for worker-stage.c to
-	 * take away; threads are joined and fds closed. -ECANCELED when ctx_is_cancelled().
-	 */
+	/* Does the work. target is open unless plan->tier is "source"; then it is NULL. The stager
+	 * makes target->name below target->dirfd, as a file or a directory; it is already recorded
+	 * in the manifest. On failure, worker-stage.c removes what was made under target, but
+	 * threads are joined and descriptors are closed. Returns 0 or an error with err set;
+	 * -ECANCELED if ctx_is_cancelled(). */
 	int (*stage)(struct ctx *ctx, struct source *src, const struct facts *facts,
 		     const struct plan *plan, struct target *target, struct stager_result *result,
 		     struct error *err);
 
-	/* Finds out what the plan's need was guessed for, by reading more of the source than a
-	 * probe may: extract_bytes and extract_files become exact. NULL: nothing to find out. */
+	/* Replaces an estimated size by an exact one (extract_bytes and extract_files), by reading
+	 * more of the source than a probe may. NULL: not supported. */
 	int (*measure)(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);
 
-	/* For what stays: returns when the mount is gone or stop was called (ctx_set_serving()).
-	 * Frees state. NULL for others. */
+	/* Serves a mount until it is gone or stop was called (ctx_set_serving()). Frees state.
+	 * NULL: the stager makes no mounts. */
 	int (*serve)(struct ctx *ctx, void *state, struct error *err);
 };
 
 extern const struct stager stager_copy, stager_extract, stager_fetch, stager_link, stager_squashfs;
 
-/* The first that accepts; NULL: none. */
+/* Returns the first stager that accepts; NULL: none. */
 const struct stager *stager_find(enum dataset_method method, const struct facts *facts);
 
-/* Was this program built with squashfs images and mounts (option `squashfs`)? */
+/* Returns whether this build supports squashfs images and mounts (build option `squashfs`). */
 bool stager_has_images(void);

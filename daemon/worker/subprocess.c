@@ -14,7 +14,8 @@
 #include "common/util/child-bind.h"
 #include "common/util/fd.h"
 
-/* Beside the program that runs: a build tree and an installed one need no setting. */
+/* Finds the program in the directory of this one, so that neither a build tree nor an installation
+ * needs a setting. */
 static int find_program(const char *program, char path[static PATH_MAX])
 {
 	size_t room = PATH_MAX - strlen(program) - sizeof("/");
@@ -31,7 +32,7 @@ static int find_program(const char *program, char path[static PATH_MAX])
 	return access(path, X_OK) < 0 ? -errno : 0;
 }
 
-/* Between fork and exec; does not return. Its environment is empty. */
+/* Executes the program in the forked child, with an empty environment. Does not return. */
 static void become(const char *path, const char *program, int sock, pid_t parent)
 {
 	char *const argv[] = { (char *)program, NULL };

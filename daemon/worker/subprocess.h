@@ -7,9 +7,10 @@
 
 #include <sys/types.h>
 
-/* Starts the program that lies beside this one. Before the sandbox and before any thread. -ENOENT
- * or -EACCES: there is none. The connection (*sockp) is the caller's. */
+/* Starts a program from the directory of this one. Call it before the sandbox is entered and before
+ * any thread starts. The caller owns *sockp, the connection to it. Returns 0 or -errno; -ENOENT or
+ * -EACCES: there is no such program. */
 int subprocess_start(const char *program, int *sockp, pid_t *pidp);
 
-/* Ends it, whatever it is at, and waits. pid 0: none. */
+/* Kills the process and waits for its end. pid 0: does nothing. */
 void subprocess_end(pid_t pid);

@@ -52,7 +52,7 @@ static int set_place(struct ctx *ctx, struct target *t, struct error *err)
 	return t->path ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-/* The entry itself and, on disk, its final name: recorded before either is there. */
+/* Records the entry and, on disk, its final name, before either of them exists. */
 static int record(struct ctx *ctx, const struct target *t, struct error *err)
 {
 	_cleanup_(freep) char *final = NULL;
@@ -70,7 +70,8 @@ static int record(struct ctx *ctx, const struct target *t, struct error *err)
 	return ctx_record(ctx, MANIFEST_TREE, final, err);
 }
 
-/* Where others may write, they may have exchanged it since it was made. */
+/* Opens and checks the directory, because others who may write to its parent could have replaced
+ * it. */
 static int open_place(struct target *t, struct error *err)
 {
 	struct stat st;
@@ -107,7 +108,7 @@ int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **ta
 	r = record(ctx, t, err);
 	if (r < 0)
 		return r;
-	r = rmtree_at(t->dirfd, t->name, NULL, err); /* of a worker that died */
+	r = rmtree_at(t->dirfd, t->name, NULL, err); /* may be left by a worker that died */
 	if (r < 0)
 		return r;
 	*targetp = steal_ptr(t);
@@ -126,7 +127,7 @@ void target_close(struct target *t)
 	free(t);
 }
 
-/* Records data/<name>, but only where nothing of that name is there. */
+/* Records data/<name>. Fails if something with this name exists. */
 static int record_entry(struct ctx *ctx, struct error *err)
 {
 	_cleanup_(freep) char *path = path_join(ctx->data_path, ctx->ds->name);
@@ -141,7 +142,7 @@ static int record_entry(struct ctx *ctx, struct error *err)
 
 int target_publish_link(struct ctx *ctx, const char *to, struct error *err)
 {
-	/* a name has no dot: never another dataset's */
+	/* the name has a dot, which names of datasets cannot have */
 	char name[DATASET_NAME_SIZE + 8];
 	_cleanup_(freep) char *path = NULL;
 	int r;
@@ -166,7 +167,7 @@ int target_publish_link(struct ctx *ctx, const char *to, struct error *err)
 	return 0;
 }
 
-/* What is mounted on; it is never announced as it is. */
+/* Makes the empty entry on which the keeper mounts. It is not reported before that. */
 static int make_place(struct ctx *ctx, bool is_dir, struct error *err)
 {
 	const char *name = ctx->ds->name;
@@ -198,7 +199,7 @@ int target_publish_place(struct ctx *ctx, const char *to, bool read_only, struct
 	if (!ctx->policy.keeper)
 		return target_publish_link(ctx, to, err);
 	fd = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	/* The server of an image does not answer yet. */
+	/* The server of an image does not answer yet, so its attributes are not requested. */
 	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
 		return error_errno(err, errno, "open %s", to);
 	is_dir = S_ISDIR(st.stx_mode);
@@ -211,7 +212,8 @@ int target_publish_place(struct ctx *ctx, const char *to, bool read_only, struct
 	if (r == 0 || ctx_is_cancelled(ctx))
 		return r == 0 ? 0 : ctx_check(ctx, err);
 	log_print(LOG_LEVEL_INFO, ctx->ds->name, "the path is a symbolic link: %s", strerror(-r));
-	/* After this nothing can be mounted on it, also by a request that came too late. */
+	/* After this, nothing can be mounted on the entry, not even by an earlier request that is
+	 * still being processed. */
 	r = remove_place(ctx, is_dir, err);
 	return r < 0 ? r : target_publish_link(ctx, to, err);
 }

@@ -21,27 +21,29 @@ struct target {
 	bool memory;
 	char *dir; /* path of dirfd */
 	int dirfd;
-	char *name; /* of what is being made beneath dirfd */
+	char *name; /* name of the unfinished entry in dirfd */
 	char *path; /* dir/name */
 
-	/* The mode of a directory is set after the rename (moving one that its owner may not write
-	 * is refused); a stager puts it here. 0: left as it is. */
+	/* mode of a directory, which the stager sets. It is applied after the rename, because a
+	 * directory that its owner may not write cannot be moved. 0: do not change it */
 	mode_t root_mode;
 };
 
-/* Asks for the tier's directory where need be, records the entry in the manifest. Nothing of that
- * name exists then. keep: where it can stay after the job, which in memory is another place. */
+/* Gets the directory in the tier and records the entry in the manifest. The name does not exist
+ * afterwards. keep: use the place where data can stay after the job; in memory, this is another
+ * tmpfs. Returns 0 or an error with err set. */
 int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **targetp,
 		struct error *err);
 void target_close(struct target *t);
 DEFINE_FREEP(struct target, target_close)
 
-/* The last act: data/<name> is there, whole. -EEXIST: something else is there. */
+/* Publishes the complete dataset as data/<name>. Returns 0 or an error with err set; -EEXIST:
+ * something with this name exists. */
 int target_publish(struct ctx *ctx, struct target *t, struct error *err);
-/* The directory under its final name, in dirfd, gets its own mode. */
+/* Applies root_mode to the directory `name` in dirfd, which has its final name. */
 int target_set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err);
-/* data/<name> becomes the directory or file at path, by a mount of the keeper's. Without a keeper,
- * and where that is refused, a symbolic link to it. */
+/* Makes data/<name> show the directory or file at path, by a mount of the keeper. Without a keeper,
+ * or if the mount is refused, it becomes a symbolic link to path. */
 int target_publish_place(struct ctx *ctx, const char *path, bool read_only, struct error *err);
-/* data/<name> becomes a symbolic link to path. */
+/* Makes data/<name> a symbolic link to path. */
 int target_publish_link(struct ctx *ctx, const char *path, struct error *err);

@@ -41,7 +41,7 @@ static void stage_deinit(struct stage *s)
 	free(s->reserved_in);
 }
 
-/* With a keeper the mount is its own matter, but without the device there is none. */
+/* Returns whether /dev/fuse exists. Without a keeper, this process must also be able to open it. */
 static bool node_can_mount(const struct ctx *ctx)
 {
 	return access("/dev/fuse", ctx->policy.keeper ? F_OK : R_OK | W_OK) == 0;
@@ -86,7 +86,8 @@ static bool has_dest(const struct stage *s)
 	return dest && strcmp(dest, "auto");
 }
 
-/* Nobody asked for a mount, and it can't be made: the image is unpacked, the same directory. */
+/* Plans without mounts if a mount failed and was not requested: the image is unpacked, which gives
+ * the same directory. */
 static bool learn_mount(struct stage *s, int r, const struct error *err)
 {
 	if (r != -ENODEV || s->plan.method != DATASET_METHOD_MOUNT || !s->in.able.can_mount ||
@@ -97,7 +98,8 @@ static bool learn_mount(struct stage *s, int r, const struct error *err)
 	return true;
 }
 
-/* What is known now about the tier that said no. Nothing known: nothing changes, -err stands. */
+/* Notes what is known now about the tier that failed. Returns false if nothing new is known; then
+ * the error stands. */
 static bool learn(struct stage *s, int r, uint64_t have)
 {
 	struct plan_space *space = plan_get_space(&s->in, s->plan.tier);
@@ -117,7 +119,8 @@ static bool learn(struct stage *s, int r, uint64_t have)
 	return true;
 }
 
-/* The dataset may have no more in any tier. An archive that can be mounted is mounted instead. */
+/* Excludes all tiers, because the dataset has exceeded its limit. An archive that can be mounted is
+ * mounted instead. */
 static bool learn_limit(struct stage *s)
 {
 	bool changed = false;
@@ -131,7 +134,8 @@ static bool learn_limit(struct stage *s)
 	return changed;
 }
 
-/* Is there room where the target is, be it by what the user did not use for longest? */
+/* Returns whether the target has enough space. Removes kept datasets, the least recently used
+ * first, if it has not. */
 static bool has_room(struct stage *s, struct plan_space *space)
 {
 	do {
@@ -153,7 +157,8 @@ static void give_up_keeping(struct stage *s, const char *why)
 	s->target = NULL;
 }
 
-/* Where it does not fit into what the site has for keeping, it goes to the job's own memory. */
+/* Opens the target. If the site's tmpfs for kept data has no space, the job's own memory is
+ * used. */
 static int open_target(struct stage *s, struct error *err)
 {
 	struct plan_space space = { .tier = s->ctx->policy.mem_keep_dir };
@@ -168,7 +173,7 @@ static int open_target(struct stage *s, struct error *err)
 	return target_open(s->ctx, s->plan.tier, false, &s->target, err);
 }
 
-/* Opens the place that the plan names and reserves. */
+/* Opens the place that the plan names, and reserves space. */
 static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 {
 	const struct plan *plan = &s->plan;
@@ -183,7 +188,7 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 		return r;
 	if (space && !space->known && !has_room(s, space)) {
 		*havep = space->free_bytes;
-		space->known = false; /* so that learn() sees something new */
+		space->known = false; /* so that learn() finds something new */
 		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
 	}
 	while (stage_is_in_memory(s) && space_lacks_memory(s->ctx, plan->need_bytes) &&
@@ -206,7 +211,8 @@ static void forget_attempt(struct stage *s)
 	ctx_undo(s->ctx, NULL);
 }
 
-/* Whatever was wrong with what the first node passed on, or with its way: the source is there. */
+/* Plans without a broadcast if one has failed for any reason, because the source can still be
+ * read. */
 static bool learn_broadcast(struct stage *s, const struct error *err)
 {
 	if (!s->plan.broadcast || ctx_is_cancelled(s->ctx))
@@ -217,7 +223,8 @@ static bool learn_broadcast(struct stage *s, const struct error *err)
 	return true;
 }
 
-/* It was larger than it seemed, and what the site has for keeping is full. */
+/* Gives up keeping the dataset if it was larger than estimated and the site's tmpfs for kept data
+ * is full. */
 static bool learn_full_keep(struct stage *s, int r)
 {
 	if (r != -ENOSPC || !s->kept || !s->target || !stage_is_in_memory(s))
@@ -226,7 +233,7 @@ static bool learn_full_keep(struct stage *s, int r)
 	return true;
 }
 
-/* Until it is made or the planner has no way left. */
+/* Plans and tries until the dataset is made or the planner has no other way. */
 static int plan_and_make(struct stage *s, struct error *err)
 {
 	struct error full = ERROR_INIT;
@@ -242,7 +249,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 	for (;;) {
 		r = stage_plan(s, err);
 		if (r < 0 && full.code) {
-			*err = full; /* what really happened says more */
+			*err = full; /* the earlier error explains more */
 			return full.code;
 		}
 		if (r < 0)
@@ -293,7 +300,8 @@ static int publish_target(struct stage *s, struct error *err)
 	return target_publish_place(s->ctx, path, s->kept != NULL, err);
 }
 
-/* The copy of an image that is mounted is open, wherever its name goes. */
+/* Publishes a mount. A copy of the image may be moved first, because it is open and its name does
+ * not matter. */
 static int publish_mount(struct stage *s, struct error *err)
 {
 	int r = 0;
@@ -305,7 +313,7 @@ static int publish_mount(struct stage *s, struct error *err)
 	return r < 0 ? r : target_publish_place(s->ctx, s->result.link_to, false, err);
 }
 
-/* Where the data lies that is to be seen. */
+/* Returns where the data is that will be published. */
 static const char *get_made(const struct stage *s)
 {
 	if (s->result.link_to)
@@ -333,8 +341,8 @@ static int publish(struct stage *s, struct error *err)
 	return publish_target(s, err);
 }
 
-/* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's)
- * becomes a warning. What had to have a checksum is not shown without. */
+/* Links to the source (onfail=source), in the same shape. why: the failure, which becomes a
+ * warning; NULL: another worker has reported it. Refused if a checksum was required. */
 static int fall_back_to_source(struct stage *s, const struct error *why, struct error *err)
 {
 	int r;
@@ -409,7 +417,7 @@ static int run(struct stage *s, struct error *err)
 	if (r < 0 && may_fall_back(s)) {
 		first = *err;
 		if (s->copy)
-			job_copy_fail(s->copy, &first); /* the others need not try the same */
+			job_copy_fail(s->copy, &first); /* the other nodes need not try the same */
 		forget_attempt(s);
 		r = fall_back_to_source(s, &first, err);
 	}

@@ -5,6 +5,6 @@
 
 struct ctx;
 
-/* Sends ready or error. Returns the exit status of the process. For what stays it returns when that
- * has ended. */
+/* Stages the dataset and sends `ready` or `error`. For a mount, it returns when the mount has
+ * ended. Returns the exit status of the process. */
 int stage_run(struct ctx *ctx);

@@ -63,7 +63,8 @@ int broadcast_note_from_data(struct broadcast_note *note, const void *data, size
 	if (line[n])
 		snprintf(got.reason, sizeof(got.reason), "%.*s", BROADCAST_REASON_SIZE - 1,
 			 line + n + 1);
-	broadcast_note_to_string(&got, again); /* signs, other blanks, numbers that are too large */
+	/* refuse other spellings: signs, other blanks, numbers that are too large */
+	broadcast_note_to_string(&got, again);
 	again[strlen(again) - 1] = '\0';
 	if (strcmp(again, line))
 		return BROADCAST_NOTE_E_MALFORMED;

@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 enum broadcast_kind {
-	BROADCAST_GO,	 /* the file follows */
-	BROADCAST_WHOLE, /* it has come, on every node */
-	BROADCAST_NOT,	 /* it won't: reason says why */
+	BROADCAST_GO,	 /* the data follows */
+	BROADCAST_WHOLE, /* the data is complete on every node */
+	BROADCAST_NOT,	 /* the data will not come; reason has the cause */
 };
 
 #define BROADCAST_REASON_SIZE 200
 #define BROADCAST_NOTE_SIZE 512
 
-/* Size and time of its content: each node compares them with what it sees at the source. */
+/* Size and time of the data; each node compares them with what it sees at the source. */
 struct broadcast_note {
 	enum broadcast_kind kind;
 	uint64_t size;
@@ -28,13 +28,13 @@ struct broadcast_note {
 	char reason[BROADCAST_REASON_SIZE];
 };
 
-/* Control bytes of the reason become blanks. */
+/* Writes the note as text. Control bytes in the reason become blanks. */
 void broadcast_note_to_string(const struct broadcast_note *note,
 			      char text[static BROADCAST_NOTE_SIZE]);
 
 enum {
 	BROADCAST_NOTE_E_SUCCESS,
-	BROADCAST_NOTE_E_UNFINISHED, /* no end of the line: more may come */
+	BROADCAST_NOTE_E_UNFINISHED, /* the line has no end yet: try again later */
 	BROADCAST_NOTE_E_MALFORMED,
 };
 int broadcast_note_from_data(struct broadcast_note *note, const void *data, size_t size);

@@ -20,19 +20,21 @@
 
 struct broadcast_send;
 
-/* Before the sandbox and before any thread. program: sbcast, a name or a path. */
+/* Starts stage-broadcast. Call it before the sandbox is entered and before any thread starts.
+ * program: sbcast, a name or a path. Returns 0 or an error with err set. */
 int broadcast_send_new(struct broadcast_send **sp, const char *program, const char *job,
 		       struct error *err);
 void broadcast_send_free(struct broadcast_send *s);
 DEFINE_FREEP(struct broadcast_send, broadcast_send_free)
 
-/* Both put something at path on every node of the job: the file that fd (the caller's) is open of,
- * or a small one with that text. */
+/* Both order a copy to path on every node of the job: of the file behind fd (which stays the
+ * caller's), or of a small file with that text. */
 int broadcast_send_file(struct broadcast_send *s, int fd, const char *path, struct error *err);
 int broadcast_send_text(struct broadcast_send *s, const char *text, const char *path,
 			struct error *err);
 
-/* Waits timeout_ms at most. 1: the order is done, and *why says why it failed (code 0: it did not,
- * -ENOENT: there is no such program); 0: not yet; -EIO: stage-broadcast is gone. */
+/* Waits at most timeout_ms for the end of the order. Returns 1: the order has ended, and *why has
+ * the reason if it failed (code 0: it succeeded; -ENOENT: the program is missing); 0: it has not
+ * ended yet; -EIO: stage-broadcast has ended. */
 int broadcast_send_poll(struct broadcast_send *s, int timeout_ms, struct error *why,
 			struct error *err);

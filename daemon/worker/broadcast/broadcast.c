@@ -29,8 +29,8 @@
 
 #define POLL_MS 50
 #define PATIENCE_MS 60000
-#define TRY_MS 15000 /* the first note, until every node is ready for it */
-#define PAUSE_MS 250 /* between tries of the first note, doubled each time */
+#define TRY_MS 15000 /* time for sending the first note, until every node is ready for it */
+#define PAUSE_MS 250 /* first pause between tries of the first note; doubled each time */
 #define MAX_PAUSE_MS 4000
 
 #define FILE_DATA "data"
@@ -43,19 +43,20 @@ struct broadcast {
 	struct ctx *ctx;
 	struct source *src;
 	char *dir;
-	char name[DATASET_NAME_SIZE + 8]; /* of dir; a dataset's name has no dot */
+	char name[DATASET_NAME_SIZE + 8]; /* name of dir; it cannot collide with a dataset, whose
+					   * name has no dot */
 	int dirfd;
 	struct broadcast_note want;
 
-	uint64_t patience_ms, alive_ms, seen; /* bytes */
+	uint64_t patience_ms, alive_ms, seen; /* seen: size of the data in bytes */
 	bool is_going;
 
-	/* the first node's */
-	struct broadcast_send *send; /* ctx's; NULL elsewhere */
+	/* used on the first node only: */
+	struct broadcast_send *send; /* lent by ctx; NULL on other nodes */
 	enum step step;
 	bool is_asked;
 	uint64_t begun_ms, next_ms, pause_ms;
-	struct error failure; /* code 0: none */
+	struct error failure; /* code 0: no failure */
 };
 
 uint64_t broadcast_get_patience_ms(uint64_t stall_ms)
@@ -65,7 +66,7 @@ uint64_t broadcast_get_patience_ms(uint64_t stall_ms)
 	return stall_ms == 0 || ms > PATIENCE_MS ? PATIENCE_MS : ms;
 }
 
-/* ---- the place where it lands ---- */
+/* ---- the directory that receives the data ---- */
 
 static int make_dir(struct broadcast *s, struct error *err)
 {
@@ -77,7 +78,8 @@ static int make_dir(struct broadcast *s, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	r = ctx_record(s->ctx, MANIFEST_TREE, s->dir, err);
 	if (r == 0)
-		r = rmtree_at(s->ctx->tmp_fd, s->name, NULL, err); /* of a worker that died */
+		/* may be left by a worker that died */
+		r = rmtree_at(s->ctx->tmp_fd, s->name, NULL, err);
 	if (r < 0)
 		return r;
 	if (mkdirat(s->ctx->tmp_fd, s->name, 0700) < 0)
@@ -86,7 +88,8 @@ static int make_dir(struct broadcast *s, struct error *err)
 	return s->dirfd < 0 ? error_errno(err, errno, "open %s", s->dir) : 0;
 }
 
-/* What landed, to be read and written whatever its mode is. */
+/* Opens the received file for reading and writing, whatever its mode is. Returns a descriptor or
+ * -errno. */
 static int open_data(const struct broadcast *s, struct stat *st)
 {
 	_cleanup_(fd_closep) int look = openat(s->dirfd, FILE_DATA,
@@ -114,12 +117,13 @@ static void broadcast_deinit(struct broadcast *s)
 			stage_io_warn(&s->ctx->io, "%s/" FILE_DATA " could not be emptied", s->dir);
 		fd_closep(&fd);
 		fd_closep(&s->dirfd);
-		(void)rmtree_at(s->ctx->tmp_fd, s->name, NULL, NULL); /* else with the manifest */
+		/* if this fails, the manifest's release removes it */
+		(void)rmtree_at(s->ctx->tmp_fd, s->name, NULL, NULL);
 	}
 	free(s->dir);
 }
 
-/* 1: note is what stands there; 0: nothing yet. */
+/* Returns 1 if the file has a complete note, which is stored in *note; 0: not yet. */
 static int read_note(const struct broadcast *s, const char *name, struct broadcast_note *note)
 {
 	_cleanup_(fd_closep) int fd = openat(s->dirfd, name,
@@ -151,7 +155,7 @@ static int take_file(struct broadcast *s, struct error *err)
 	src->direct_fd = src->fd;
 	src->direct_blocks = src->st.st_blocks;
 	src->fd = fd;
-	src->st.st_blocks = st.st_blocks; /* holes were filled on the way */
+	src->st.st_blocks = st.st_blocks; /* sbcast fills holes */
 	src->landed = true;
 	return 0;
 }
@@ -179,7 +183,8 @@ int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *ha
 		r = copy_file_range_data(&ctx->io, src->fd, out, from, to, false, hash, err);
 		if (r == 0)
 			(void)fallocate(src->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					(off_t)from, (off_t)(to - from)); /* else later */
+					/* if this fails, the memory is freed later */
+					(off_t)from, (off_t)(to - from));
 	}
 	if (r == 0 && futimens(out, times) < 0)
 		r = error_errno(err, errno, "set its time");
@@ -222,7 +227,8 @@ static int send_step(struct broadcast *s, struct error *err)
 	return broadcast_send_file(s->send, s->src->fd, path, err);
 }
 
-/* A node that is not ready yet has no directory; so the first note is tried again. */
+/* Handles the result of an order. The first note is tried again, because a node that is not ready
+ * yet has no directory for it. */
 static void take_answer(struct broadcast *s, const struct error *why)
 {
 	uint64_t now = clock_ms();
@@ -248,7 +254,7 @@ static void take_answer(struct broadcast *s, const struct error *why)
 	s->step = s->failure.code || s->step == STEP_DATA ? STEP_END : STEP_DATA;
 }
 
-/* Waits a little; orders the next step. */
+/* Waits a little and, when the last order has ended, gives the next one. */
 static int go_on(struct broadcast *s, struct error *err)
 {
 	struct error why = ERROR_INIT;
@@ -271,7 +277,7 @@ static int go_on(struct broadcast *s, struct error *err)
 
 /* ---- every node ---- */
 
-/* Growth is progress. */
+/* Reports growth of the received file as progress. */
 static void look_at_growth(struct broadcast *s)
 {
 	struct stat st;
@@ -295,7 +301,7 @@ static int check_patience(const struct broadcast *s, struct error *err)
 			 s->patience_ms / 1000);
 }
 
-/* 1: whole; 0: not yet. */
+/* Returns 1: the data is complete; 0: not yet; or an error with err set. */
 static int look(struct broadcast *s, struct error *err)
 {
 	struct broadcast_note note;
@@ -314,7 +320,7 @@ static int look(struct broadcast *s, struct error *err)
 	return 1;
 }
 
-/* The first node stays until all were told. */
+/* Waits until the data is complete. The first node stays until all nodes have the second note. */
 static int wait_for_it(struct broadcast *s, struct error *err)
 {
 	int r;
@@ -330,7 +336,7 @@ static int wait_for_it(struct broadcast *s, struct error *err)
 		if (r < 0)
 			return r;
 		if (s->send && s->step == STEP_OVER && s->failure.code) {
-			*err = s->failure; /* the others have it in the note */
+			*err = s->failure; /* the other nodes read it in the note */
 			return err->code;
 		}
 		if (s->send && s->step != STEP_OVER) {

@@ -16,17 +16,19 @@ struct error;
 struct hash;
 struct source;
 
-/* Waits for the file; src->fd is what came then, and src->landed true. On failure src is as it was
- * and nothing that landed is left. -ECANCELED when ctx was. */
+/* Waits for the file. On success, src->fd is the received file and src->landed is true. On failure,
+ * src is unchanged and nothing is left of the received data. Returns -ECANCELED if ctx was
+ * cancelled. */
 int broadcast_take(struct ctx *ctx, struct source *src, struct error *err);
 
-/* Back to the source itself. Fine where nothing landed. */
+/* Makes src refer to the source itself again. Does nothing if no file was received. */
 void broadcast_leave(struct source *src);
 
-/* Moves what landed to out, which has its size already and gets the source's times: what was copied
- * is freed at once. hash: NULL: none. It can't be read again after this. */
+/* Moves the received data to out, which already has its final size and gets the source's times.
+ * Memory is freed as soon as it is copied, so the data cannot be read again. hash: NULL: none. */
 int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *hash,
 		   struct error *err);
 
-/* How long to wait for a sign of life: well before the dataset counts as stalled. */
+/* Returns how long a node waits without a sign of life. It is well below the stall limit of the
+ * dataset. */
 uint64_t broadcast_get_patience_ms(uint64_t stall_ms);

@@ -51,7 +51,7 @@ static int compare_names(const void *a, const void *b)
 	return r ? r : strcmp(x->path, y->path);
 }
 
-/* They all go into one directory. */
+/* Checks that no two members have one name, because all go into one directory. */
 static int check_names_unique(const struct source *src, struct error *err)
 {
 	_cleanup_(freep) struct source_member *m = NULL;
@@ -79,7 +79,7 @@ static int check_names_unique(const struct source *src, struct error *err)
 	return 0;
 }
 
-/* names are sorted; those of this node become members. */
+/* Selects this node's members from names, which are sorted. */
 static int take_members(struct ctx *ctx, struct source *src, const struct names *names,
 			struct error *err)
 {
@@ -145,7 +145,7 @@ static int open_set(struct ctx *ctx, struct source *src, struct error *err)
 	return take_members(ctx, src, &names, err);
 }
 
-/* subdir= of a directory: beneath it, no link on the way. */
+/* Opens subdir= of a directory, without following links in it. */
 static int enter_subdir(struct source *src, const char *subdir, struct error *err)
 {
 	char *path = path_join(src->path, subdir), *real = path_join(src->real, subdir);

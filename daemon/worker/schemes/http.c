@@ -23,11 +23,11 @@
 #include "daemon/worker/web/fetch-files.h"
 #include "daemon/worker/web/web-set.h"
 
-#define HEAD_SIZE (1u << 20) /* as much as probe.c looks at */
+#define HEAD_SIZE (1u << 20) /* as much as probe.c reads */
 #define HEAD_LZ4_SIZE (HEAD_SIZE + (4u << 20))
 #define TAIL_SIZE (64u << 10)
 
-/* Bytes [from, to) of the object into src->fd. */
+/* Fetches bytes [from, to) of the object into src->fd. */
 static int look_at(struct ctx *ctx, struct source *src, uint64_t from, uint64_t to,
 		   struct http_reply *reply, struct error *err)
 {
@@ -45,7 +45,7 @@ static int look_at(struct ctx *ctx, struct source *src, uint64_t from, uint64_t 
 	return fetch_get_now(src->fetch, ctx, &get, src->fd, reply, err);
 }
 
-/* "Sat, 21 Nov 2026 08:00:00 GMT"; 0: none. */
+/* Parses "Sat, 21 Nov 2026 08:00:00 GMT". Returns 0 if text is no date. */
 static time_t read_date(const char *text)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -75,7 +75,7 @@ static void set_stat(struct source *src)
 	src->st.st_mtim.tv_sec = read_date(o->validator.modified);
 }
 
-/* Formats that say at their end how much they hold. */
+/* Fetches the end for formats that store the size of their content there. */
 static int look_at_end(struct ctx *ctx, struct source *src, struct error *err)
 {
 	const struct fetch_object *o = src->objects;

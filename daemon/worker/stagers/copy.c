@@ -39,7 +39,7 @@ static int copy_hashed(struct file_copy *f, const struct source *src, struct err
 	return r < 0 ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
 }
 
-/* What came by sbcast is moved: it would be there twice. */
+/* Moves a file that sbcast has delivered, because a copy would need the memory twice. */
 static int copy_landed(struct file_copy *f, struct source *src, struct error *err)
 {
 	_cleanup_(hash_freep) struct hash *hash = NULL;

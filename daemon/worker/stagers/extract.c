@@ -32,7 +32,7 @@
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
-#define EXTRACT_MIN_WRITERS 2 /* one waits for memory while the other creates */
+#define EXTRACT_MIN_WRITERS 2 /* one writer waits for memory while the other creates files */
 
 static unsigned get_n_writers(const struct ctx *ctx)
 {
@@ -40,7 +40,7 @@ static unsigned get_n_writers(const struct ctx *ctx)
 							 : EXTRACT_MIN_WRITERS;
 }
 
-/* *inp becomes the stream of what it holds. */
+/* Replaces *inp by the stream of the decompressed data. */
 static int unwrap(struct stream **inp, enum facts_filter filter, struct error *err)
 {
 	struct stream *plain;
@@ -73,7 +73,7 @@ static int open_tar(struct untar *x, struct source *src, const struct facts *fac
 	return r;
 }
 
-/* A zip is read here and there: its checksum is taken first, in one go. */
+/* Opens a zip. It is not read sequentially, so its checksum is computed first. */
 static int open_zip(struct untar *x, struct source *src, struct hash *hash, struct members **mp,
 		    struct error *err)
 {
@@ -82,7 +82,7 @@ static int open_zip(struct untar *x, struct source *src, struct hash *hash, stru
 	_cleanup_(decode_closep) struct decode *decode = NULL;
 	int r;
 
-	if (hash) /* read twice from here on */
+	if (hash) /* from here on, everything is read twice */
 		ctx_set_passes(ctx_of_io(x->io), src->landed ? 4 : 2);
 	r = hash ? stream_new_file(&in, x->io, src->fd, hash, err) : 0;
 	if (r == 0 && hash)
@@ -123,7 +123,7 @@ static void report(struct untar *x)
 			      (unsigned long long)x->n_archives, x->first_archive);
 }
 
-/* Everything is written when it comes back without an error. */
+/* Extracts all members. When it returns without an error, all data is written. */
 static int extract_members(struct untar *x, struct members *members, struct error *err)
 {
 	int r = untar_extract(x, members, err);
@@ -140,14 +140,15 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	int r;
 
 	data_rlimit_set(get_n_writers(ctx_of_io(x->io)));
-	if (facts->format == FORMAT_ZIP) { /* read here and there */
+	if (facts->format == FORMAT_ZIP) { /* a zip is not read sequentially */
 		if (src->is_remote)
-			ctx_set_passes(ctx_of_io(x->io), 2); /* it comes, and is unpacked */
+			/* its bytes are fetched, and then unpacked */
+			ctx_set_passes(ctx_of_io(x->io), 2);
 		r = source_spool(ctx_of_io(x->io), src, target, err);
 		if (r < 0)
 			return r;
 	}
-	/* a zip that was fetched has been held against its sum */
+	/* the checksum of a fetched zip was already checked */
 	if (ds->verify == DATASET_VERIFY_SHA256 &&
 	    !(facts->format == FORMAT_ZIP && src->is_remote) && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
@@ -163,7 +164,7 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	if (r == 0)
 		r = source_check_unchanged(src, err);
 	if (r == 0 && hash) {
-		members_close(steal_ptr(members)); /* joins the thread that feeds the hash */
+		members_close(steal_ptr(members)); /* joins the thread that computes the checksum */
 		r = hash_check(hash, ds->sha256, src->path, err);
 	}
 	return r;

@@ -58,7 +58,8 @@ struct set {
 	int root;
 };
 
-/* name: relative, no ".." in it (s3-tree.c). Directories are made as they come. */
+/* Creates the file `name`, a relative path without ".." (s3-tree.c), and missing directories above
+ * it. Returns the descriptor or an error with err set. */
 static int open_below(struct set *s, const char *name, struct error *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;

@@ -17,7 +17,8 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 
-/* Beside the datasets: data/<name> is a link to it. A name has no dot, so nobody else's. */
+/* Makes the directory of links beside the incomplete datasets; data/<name> becomes a link to it.
+ * Its name has a dot, which names of datasets cannot have. */
 static int make_links_dir(struct ctx *ctx, char **pathp, int *fdp, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL, *name = NULL;
@@ -41,7 +42,7 @@ static int make_links_dir(struct ctx *ctx, char **pathp, int *fdp, struct error 
 	return 0;
 }
 
-/* Each member is opened once, so that the rule is held against where it really is. */
+/* Opens each member once, so that its resolved path is checked against the rule. */
 static int link_member(struct ctx *ctx, struct source *src, size_t i, int dirfd, struct error *err)
 {
 	_cleanup_(freep) char *real = NULL;

@@ -40,7 +40,7 @@
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
-#define SQUASHFS_PAGE 4096 /* of a directory or a link in memory */
+#define SQUASHFS_PAGE 4096 /* memory of a directory or a link */
 
 static bool squashfs_accepts(enum dataset_method method, const struct facts *facts)
 {
@@ -85,7 +85,7 @@ static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, s
 	return r < 0 ? r : squashfs_end_check(ctx, &check, counts, err);
 }
 
-/* Reads the image where it is for its checksum. */
+/* Checks the checksum of an image that is not copied. */
 static int squashfs_verify(struct ctx *ctx, struct source *src, struct error *err)
 {
 	_cleanup_(stream_closep) struct stream *in = NULL;
@@ -94,7 +94,7 @@ static int squashfs_verify(struct ctx *ctx, struct source *src, struct error *er
 
 	if (ctx->ds->verify != DATASET_VERIFY_SHA256)
 		return 0;
-	if (src->is_remote && !src->fetch) /* it was, while it came */
+	if (src->is_remote && !src->fetch) /* it was verified while it was fetched */
 		return 0;
 	if (hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "no memory to verify the image");
@@ -123,8 +123,8 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 
-/* The copy, of the image's size and empty. It can be read, too: the kernel splices only from such.
- */
+/* Makes an empty file with the size of the image. It is also opened for reading, because the kernel
+ * can only splice from such a descriptor. */
 static int squashfs_make_copy(struct ctx *ctx, const struct source *src,
 			      const struct target *target, int *fdp, struct error *err)
 {
@@ -132,7 +132,7 @@ static int squashfs_make_copy(struct ctx *ctx, const struct source *src,
 	_cleanup_(fd_closep) int out = -1;
 	int r;
 
-	st.st_mode = S_IFREG | 0600; /* nobody sees it but this process */
+	st.st_mode = S_IFREG | 0600; /* only this process reads it */
 	r = ctx_charge(ctx, copy_file_charge(&st), 1, err);
 	if (r == 0)
 		r = copy_file_create(target->dirfd, target->name, &st, &out, err);
@@ -142,13 +142,13 @@ static int squashfs_make_copy(struct ctx *ctx, const struct source *src,
 	return *fdp < 0 ? error_errno(err, errno, "open %s", target->path) : 0;
 }
 
-/* A copy that is complete. */
+/* Makes a complete copy. */
 static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *target, int *fdp,
 			 struct error *err)
 {
 	int r;
 
-	if (src->fetch) { /* without a name, as nobody else is to see it */
+	if (src->fetch) { /* a file without a name, because no other process needs it */
 		r = source_spool(ctx, src, target, err);
 		*fdp = r < 0 ? -1 : steal_fd(&src->fd);
 		return r;
@@ -186,8 +186,8 @@ static int squashfs_settle(struct stager_result *result, struct error *err)
 	return r;
 }
 
-/* fd: of the image, or of a copy that is complete. copy: one that is to be filled meanwhile, or -1.
- */
+/* fd: the image, or a complete copy. copy: a copy that is filled while the image is served, or
+ * -1. */
 static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int copy,
 			  struct stager_result *result, struct error *err)
 {
@@ -200,7 +200,7 @@ static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int
 	return r < 0 ? r : squashfs_take_mount(steal_ptr(m), result, err);
 }
 
-/* The plan could not know it. */
+/* Adds a text to the plan's line that the planner could not know. */
 static void squashfs_tell(struct ctx *ctx, const struct facts *facts, const struct plan *plan,
 			  const char *text)
 {
@@ -211,7 +211,7 @@ static void squashfs_tell(struct ctx *ctx, const struct facts *facts, const stru
 	ctx_send_facts(ctx, facts, &told);
 }
 
-/* fd: of the archive, or of a copy that is complete. */
+/* fd: the archive, or a complete copy. */
 static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int fd,
 				  const struct facts *facts, const struct plan *plan,
 				  struct stager_result *result, struct error *err)
@@ -238,13 +238,14 @@ static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int
 	return r < 0 ? r : squashfs_settle(result, err);
 }
 
-/* What is served is what was looked at. */
+/* Checks the image and mounts it through the same descriptor, so that the checked data is
+ * served. */
 static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd, int copy,
 				    struct sqfs_counts *counts, struct stager_result *result,
 				    struct error *err)
 {
-	/* Metadata is checked before it is read: here for a directory in the image, and by
-	 * upstream's server. */
+	/* The mount can be made during the check unless metadata is read for it: to find subdir=,
+	 * or by squashfuse_ll. */
 	bool beside = ctx->policy.keeper && !ctx->ds->subdir && !ctx->squashfuse;
 	struct error mount_err = ERROR_INIT;
 	struct sqfs_check check;
@@ -278,7 +279,8 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 	return mounted;
 }
 
-/* An archive is copied or summed, and then its index is made. */
+/* Sets how often the bytes are counted: once for the copy or the checksum, and once for the
+ * index. */
 static void squashfs_count_passes(struct ctx *ctx, const struct source *src, bool is_copied)
 {
 	bool is_summed = !is_copied && ctx->ds->verify == DATASET_VERIFY_SHA256;
@@ -293,7 +295,7 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 {
 	_cleanup_(fd_closep) int copy = -1;
 	struct sqfs_counts counts;
-	/* Upstream's server reads one file to the end. */
+	/* squashfuse_ll cannot change from the source to a copy, so the copy is made first. */
 	bool first = target && (plan->copy_first || ctx->squashfuse);
 	int r;
 
@@ -340,7 +342,8 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 	bool is_summed = !src->is_remote && ctx->ds->verify == DATASET_VERIFY_SHA256;
 	int r;
 
-	if (src->is_remote || is_summed) /* it comes, or is summed, and is unpacked */
+	if (src->is_remote || is_summed) /* the bytes are fetched or read for the checksum, and
+					  * then unpacked */
 		ctx_set_passes(ctx, src->landed ? 4 : 2);
 	r = source_spool(ctx, src, target, err);
 	if (r == 0)
@@ -380,7 +383,7 @@ static int squashfs_stage(struct ctx *ctx, struct source *src, const struct fact
 	return squashfs_stage_mount(ctx, src, facts, plan, target, result, err);
 }
 
-/* The walk that tells a damaged image counts what is in it. */
+/* Measures the image exactly: the walk that finds damage also counts the content. */
 static int squashfs_measure(struct ctx *ctx, struct source *src, struct facts *facts,
 			    struct error *err)
 {

@@ -31,7 +31,7 @@ static void decide(struct fetch_concurrency *p, uint64_t rate)
 	p->since_ms = 0;
 }
 
-/* A window begins when all are at work, so that it measures that many and no fewer. */
+/* A measurement begins only when all connections are busy, so that it measures this number. */
 void fetch_concurrency_note(struct fetch_concurrency *p, uint64_t now_ms, uint64_t bytes,
 			    size_t n_busy)
 {

@@ -8,21 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FETCH_CONCURRENCY_USUAL 16 /* where the site sets no limit */
+#define FETCH_CONCURRENCY_USUAL 16 /* used if the site sets no limit */
 #define FETCH_CONCURRENCY_MAX 64
 
 struct fetch_concurrency {
 	size_t n, max;
 	bool settled;
-	uint64_t since_ms, bytes; /* of the measurement at hand; 0: none has begun */
-	uint64_t last_rate;	  /* with half as many */
+	uint64_t since_ms, bytes; /* the current measurement; since_ms 0: none has begun */
+	uint64_t last_rate;	  /* rate with half as many connections; 0: not measured */
 };
 
-/* max: 0 for FETCH_CONCURRENCY_USUAL; more than FETCH_CONCURRENCY_MAX is as many. */
+/* max: 0 means FETCH_CONCURRENCY_USUAL; values above FETCH_CONCURRENCY_MAX are lowered to it. */
 void fetch_concurrency_init(struct fetch_concurrency *p, size_t max);
 
 size_t fetch_concurrency_get(const struct fetch_concurrency *p);
 
-/* bytes came by now_ms, when n_busy were at work. */
+/* Adds `bytes`, which were received by now_ms while n_busy connections were busy. */
 void fetch_concurrency_note(struct fetch_concurrency *p, uint64_t now_ms, uint64_t bytes,
 			    size_t n_busy);

@@ -22,21 +22,21 @@ _Static_assert(FETCH_CONCURRENCY_MAX <= FETCH_MAX_THREADS, "a part for each conn
 
 #define MIN_PART (4ULL << 20)
 #define MAX_PART (32ULL << 20)
-#define PART_ALIGN (2ULL << 20) /* whole huge pages */
-#define HASH_STEP (4u << 20)	/* between two looks at what came */
+#define PART_ALIGN (2ULL << 20) /* a multiple of huge pages */
+#define HASH_STEP (4u << 20)	/* bytes that are hashed between two checks for messages */
 #define HASH_BUFFER (1u << 20)
 #define WAIT_MS 1000
 #define END_WAIT_MS 2000
 
 struct part {
-	uint32_t id; /* 0: free */
+	uint32_t id; /* 0: this entry is free */
 	size_t i;
 	uint64_t from, to;
 };
 
 struct output {
 	int fd;
-	size_t n_parts; /* under way */
+	size_t n_parts; /* parts that are being fetched */
 	bool begun, all_asked;
 };
 
@@ -48,7 +48,7 @@ struct files {
 	const struct fetch_sink *sink;
 
 	struct output *outputs;
-	size_t next; /* object of which the next part is asked for */
+	size_t next; /* object whose next part is requested */
 	uint64_t next_at;
 	struct part parts[FETCH_MAX_THREADS];
 	size_t n_parts;
@@ -117,7 +117,7 @@ static struct part *free_part(struct files *s)
 	return &s->parts[i];
 }
 
-/* The next part of the object at hand. */
+/* Requests the next part of the current object. */
 static int ask(struct files *s, struct error *err)
 {
 	const struct fetch_object *o = &s->objects[s->next];
@@ -148,7 +148,8 @@ static int ask(struct files *s, struct error *err)
 	return 0;
 }
 
-/* As many as the pace says. Empty objects are done when they are begun. */
+/* Requests as many parts as the concurrency allows. Empty objects are complete when they are
+ * begun. */
 static int ask_more(struct files *s, struct error *err)
 {
 	int r = 0;
@@ -183,7 +184,7 @@ static int handle(struct files *s, const struct fetch_event *e, struct error *er
 		if (s->parts[i].id == e->id && e->id)
 			part = &s->parts[i];
 	if (!part)
-		return 0; /* of an attempt before this one */
+		return 0; /* of an earlier attempt */
 	if (e->what == FETCH_FAILED) {
 		*err = e->error;
 		return err->code;
@@ -195,7 +196,7 @@ static int handle(struct files *s, const struct fetch_event *e, struct error *er
 	return 0;
 }
 
-/* ---- the sum ---- */
+/* ---- the checksum ---- */
 
 static uint64_t first_missing(const struct files *s)
 {
@@ -207,7 +208,7 @@ static uint64_t first_missing(const struct files *s)
 	return at;
 }
 
-/* A step of it. *morep: there is more to add already. */
+/* Adds one step to the checksum. *morep: more bytes can be added at once. */
 static int add_to_hash(struct files *s, bool *morep, struct error *err)
 {
 	uint64_t end, stop;
@@ -233,7 +234,7 @@ static int add_to_hash(struct files *s, bool *morep, struct error *err)
 	return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the main loop ---- */
 
 static int run(struct files *s, struct error *err)
 {
@@ -257,8 +258,8 @@ static int run(struct files *s, struct error *err)
 	}
 }
 
-/* What is under way writes into files that are about to go: it is told to end, and waited for a
- * moment. */
+/* Stops the requests, because they write into files that will be removed, and waits a moment for
+ * their end. */
 static void give_up(struct files *s)
 {
 	uint64_t end = clock_ms() + END_WAIT_MS;
@@ -308,7 +309,7 @@ int fetch_files(struct ctx *ctx, struct fetch *f, const struct fetch_object *obj
 	return r;
 }
 
-/* ---- one ---- */
+/* ---- one object ---- */
 
 static int lend_fd(void *arg, size_t i, int *fdp, struct error *err)
 {
@@ -321,7 +322,7 @@ static int keep_fd(void *arg, size_t i, int fd, struct error *err)
 	return 0;
 }
 
-/* As it comes: nobody knows how much it is. */
+/* Writes an object of unknown size as its bytes arrive. */
 static int write_stream(struct ctx *ctx, struct fetch *f, const struct fetch_object *object, int fd,
 			struct hash *hash, struct error *err)
 {

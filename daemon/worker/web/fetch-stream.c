@@ -44,7 +44,8 @@ static int wait_readable(struct fetch_stream *s, struct error *err)
 	}
 }
 
-/* The pipe is at its end: was that the end of the object? */
+/* Called at the end of the pipe: waits for the message that says whether the object was
+ * complete. */
 static int ask_how_it_ended(struct fetch_stream *s, struct error *err)
 {
 	struct fetch_event e;
@@ -109,7 +110,7 @@ static void fetch_close(struct stream *stream)
 {
 	struct fetch_stream *s = (struct fetch_stream *)stream;
 
-	fd_closep(&s->fd); /* who still writes gets EPIPE and ends */
+	fd_closep(&s->fd); /* a writer gets EPIPE and ends */
 	if (!s->ended)
 		fetch_stop(s->f);
 	free(s);
@@ -129,7 +130,7 @@ static int begin(struct fetch_stream *s, const struct fetch_object *object, stru
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "make a pipe");
-	fcntl(fds[1], F_SETPIPE_SZ, BLOCK_SIZE); /* as much as it may have */
+	fcntl(fds[1], F_SETPIPE_SZ, BLOCK_SIZE); /* the size that streams are allowed to buffer */
 	s->fd = fds[0];
 	r = fetch_get(s->f, &get, fds[1], &s->id, err);
 	close(fds[1]);

@@ -7,6 +7,7 @@
 #include "daemon/engines/archive/stream.h"
 #include "daemon/worker/web/fetch-files.h"
 
-/* Counts as progress and goes into hash (NULL: none). One at a time of a fetch. */
+/* Opens the stream. Its bytes count as progress and are added to hash (NULL: none). A struct fetch
+ * can have only one stream at a time. Returns 0 or an error with err set. */
 int fetch_stream_new(struct stream **sp, struct ctx *ctx, struct fetch *f,
 		     const struct fetch_object *object, struct hash *hash, struct error *err);

@@ -28,7 +28,7 @@ struct wanted {
 	bool is_pattern;
 };
 
-/* "12 "etag" encoded%20key" */
+/* Parses a line: size, ETag and encoded key, such as `12 "etag" encoded%20key`. */
 static int read_line(const struct wanted *wanted, char *line, struct fetch_object *o,
 		     struct error *err)
 {

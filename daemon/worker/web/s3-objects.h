@@ -12,8 +12,8 @@ struct error;
 struct fetch_object;
 struct source;
 
-/* url: s3://BUCKET/PREFIX, or with is_pattern s3://BUCKET/PATTERN (s3-match.h). Puts them behind
- * the *np that are in *objectsp, in the order of their keys. The name of each is its whole key.
- * What fails leaves those that came so far. */
+/* Lists s3://BUCKET/PREFIX, or with is_pattern s3://BUCKET/PATTERN (s3-match.h). Appends the
+ * objects, ordered by key, to the *np that are in *objectsp. The name of each object is its
+ * complete key. After an error, the objects that were received stay in the list. */
 int s3_objects_find(struct ctx *ctx, struct source *src, const char *url, bool is_pattern,
 		    struct fetch_object **objectsp, size_t *np, struct error *err);

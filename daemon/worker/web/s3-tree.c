@@ -37,19 +37,21 @@ static void free_object(struct fetch_object *o)
 	free(o->name);
 }
 
-/* The key less the prefix is the name. 0: a marker of a directory. */
+/* Removes the prefix from the key, which leaves the name. Returns 1; 0: it is a directory marker;
+ * or an error with err set. */
 static int name_object(struct fetch_object *o, size_t n_prefix, struct error *err)
 {
 	int r = 0;
 
-	if (o->name[n_prefix]) /* else it is the marker of the directory itself */
+	if (o->name[n_prefix]) /* else the key is the marker of the directory itself */
 		r = s3_tree_check_name(o->name + n_prefix, err);
 	if (r > 0)
 		memmove(o->name, o->name + n_prefix, strlen(o->name + n_prefix) + 1);
 	return r;
 }
 
-/* A marker has no content; an object that has can be no file by that name. */
+/* Warns about objects that have content but are named like directory markers, because no file can
+ * have such a name. */
 static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 {
 	if (n > 0)
@@ -61,7 +63,7 @@ static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 			n, first);
 }
 
-/* Those that are files. The others are freed. */
+/* Keeps the objects that become files, and frees the others. */
 static int take_names(struct ctx *ctx, struct source *src, size_t n_prefix, struct error *err)
 {
 	_cleanup_(freep) char *first = NULL;

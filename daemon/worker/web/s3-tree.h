@@ -10,6 +10,6 @@ struct source;
 
 int s3_tree_open(struct ctx *ctx, struct source *src, struct error *err);
 
-/* Keys become paths; one that could lead out, or is no path, is refused. "a/", the marker of a
- * directory, is 0: left out. 1: fine, -EINVAL with the sentence. */
+/* Checks a key that becomes a path. Returns 1; 0: a directory marker such as "a/", which is left
+ * out; -EINVAL with err set: it is not a valid path, or could lead out of the directory. */
 int s3_tree_check_name(const char *name, struct error *err);

@@ -19,14 +19,14 @@
 #include "daemon/worker/web/fetch-files.h"
 #include "daemon/worker/web/s3-objects.h"
 
-#define AT_ONCE 16 /* questions */
+#define AT_ONCE 16 /* requests for sizes at the same time */
 
-/* ---- which ---- */
+/* ---- the objects ---- */
 
-/* The last component of the path, as it is written. */
+/* Returns the last component of the path, unchanged, in *namep. */
 static int name_of(const char *url, char **namep, struct error *err)
 {
-	/* keys of S3 may have both */
+	/* keys of S3 may contain "?" and "#" */
 	size_t end = url_scheme_of(url) == URL_S3 ? strlen(url) : strcspn(url, "?#"), from = end;
 	char shown[512];
 
@@ -49,7 +49,8 @@ static int compare_names(const void *a, const void *b)
 		      (*(const struct fetch_object *const *)b)->name);
 }
 
-/* stage-fetch holds addresses of http against the rules; those of S3 it has no rules for. */
+/* Checks an S3 address against the rule. stage-fetch checks those of http, but has no rules for
+ * S3. */
 static int check_rule(const struct ctx *ctx, const char *url, struct error *err)
 {
 	const char *match = ctx->policy.rule_match;
@@ -77,7 +78,8 @@ static int compare_urls(const void *a, const void *b)
 	return strcmp(((const struct fetch_object *)a)->url, ((const struct fetch_object *)b)->url);
 }
 
-/* All of the set, sorted: the braces' words, and what the patterns among them fit. */
+/* Finds all objects of the set and sorts them: it expands the braces and lists the patterns among
+ * the results. */
 static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
 {
 	_cleanup_(names_deinit) struct names words = { 0 };
@@ -106,7 +108,7 @@ static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
 	return 0;
 }
 
-/* They all go into one directory. */
+/* Checks that no two objects have one name, because all go into one directory. */
 static int check_names_unique(const struct source *src, struct error *err)
 {
 	_cleanup_(freep) const struct fetch_object **v = calloc(src->n_objects + 1, sizeof(*v));
@@ -166,7 +168,7 @@ static int take_objects(struct ctx *ctx, struct source *src, struct error *err)
 	return r < 0 ? r : check_names_unique(src, err);
 }
 
-/* ---- how large ---- */
+/* ---- the sizes ---- */
 
 static int ask_one(struct source *src, size_t i, uint32_t *idp, struct error *err)
 {

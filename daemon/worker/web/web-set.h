@@ -8,10 +8,10 @@ struct ctx;
 struct error;
 struct source;
 
-/* schemes/http.c: what every source has that is fetched; shown: its name for people. */
+/* Sets the fields that all fetched sources have. shown: name for messages. In schemes/http.c. */
 int web_begin(struct ctx *ctx, struct source *src, const char *shown, struct error *err);
-/* Then the dataset's address as one file. */
+/* Opens the dataset's address as one file. Called after web_begin(). */
 int web_open_one(struct ctx *ctx, struct source *src, struct error *err);
 
-/* The dataset's address with braces; of S3 with "*", too. */
+/* Opens the dataset's address with braces, or for S3 also with "*". Called after web_begin(). */
 int web_set_open(struct ctx *ctx, struct source *src, struct error *err);
