@@ -63,7 +63,7 @@ static bool is_known(const struct http_answer *a)
 	return a->rq->known || a->at > a->rq->from || v->etag[0] || v->modified[0];
 }
 
-/* Whatever is known of the object must still be so. */
+/* Checks that the answer describes the same object as all earlier answers did. */
 static int check_same(struct http_answer *a, uint64_t total)
 {
 	struct http_reply *reply = a->reply;
@@ -93,7 +93,8 @@ static int check_part(struct http_answer *a)
 	return check_same(a, h->range_total);
 }
 
-/* All of it where a part was asked for: it changed (If-Range), or parts are not to be had. */
+/* Checks an answer with the whole object. If a part was requested, the object changed (If-Range),
+ * or the server does not support ranges. */
 static int check_whole(struct http_answer *a)
 {
 	const struct http_head *h = &a->head;
@@ -129,7 +130,8 @@ static int check_body(struct http_answer *a)
 			  h->length_bad ? "a length that is no number" : "more than one length");
 		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 	}
-	/* S3 keeps the word and the bytes as they were sent, and aws takes the bytes as they are */
+	/* S3 stores the Content-Encoding as uploaded and never encodes; aws writes the stored
+	 * bytes, too */
 	if (!url_is_s3(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
@@ -138,7 +140,7 @@ static int check_body(struct http_answer *a)
 	return h->status == 206 ? check_part(a) : check_whole(a);
 }
 
-/* What a browser would save it as. */
+/* Takes the name under which a browser would save the file. */
 static void take_name(struct http_answer *a)
 {
 	size_t end = strcspn(a->url, "?#"), from = end;
@@ -152,7 +154,7 @@ static void take_name(struct http_answer *a)
 	snprintf(a->reply->name, sizeof(a->reply->name), "%.*s", (int)(end - from), a->url + from);
 }
 
-/* Decides by the status, once. */
+/* Decides by the status and the headers what the body is. Later calls change nothing. */
 static int http_answer_look(struct http_answer *a)
 {
 	int r;
@@ -185,7 +187,7 @@ static int take_other(struct http_answer *a, const char *data, size_t size)
 	return a->other_size > MAX_OTHER ? -1 : 0;
 }
 
-/* Where the part that is coming ends, by all that was said of it. */
+/* Returns the offset where the part that is being received ends. */
 static uint64_t get_limit(const struct http_answer *a)
 {
 	uint64_t limit = a->rq->to;
@@ -195,7 +197,8 @@ static uint64_t get_limit(const struct http_answer *a)
 	return a->reply->total < limit ? a->reply->total : limit;
 }
 
-/* n bytes for the sink, of which `wanted` are before the limit. */
+/* Gives the first `wanted` of n bytes to the sink. More bytes than that are an error of the
+ * server. */
 static int put(struct http_answer *a, const char *p, uint64_t n, uint64_t wanted)
 {
 	int r = wanted > 0 ? a->rq->sink(a->rq->arg, a->at, p, (size_t)wanted) : 0;
@@ -265,8 +268,8 @@ static const struct {
 	{ 504, EIO, true, "try again later" },
 };
 
-/* "s3://bucket/images", of which only s3://bucket/images/ has objects. A name with a suffix, or with a
- * slash at its end, is not meant so. */
+/* May the user have meant the prefix "s3://bucket/images/" by "s3://bucket/images"? Not with a dot in
+ * the last part or with a slash at the end. */
 static bool may_be_prefix(const char *shown)
 {
 	const char *base = strrchr(shown, '/');
@@ -274,7 +277,7 @@ static bool may_be_prefix(const char *shown)
 	return base && base[1] && !strchr(base, '.');
 }
 
-/* S3 says in its own words what it does not like, and they are the ones to search for. */
+/* Reports S3's own error code and message, because users can search for them. */
 static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool *againp,
 			    struct error *err)
 {
@@ -347,7 +350,7 @@ static int finish_unsatisfiable(struct http_answer *a, bool *againp, struct erro
 	}
 	if (a->rq->from == 0 && a->at == 0 && !h->has_range && !a->no_range) {
 		a->no_range = true;
-		return 0; /* it may be empty: not every server says so */
+		return 0; /* try without Range: an empty object may also give 416 */
 	}
 	return refuse_status(a, againp, err);
 }
@@ -357,13 +360,13 @@ static bool is_redirect(int status)
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* What is whole by its own word, and not by what is known of it. */
+/* Checks that all bytes that the server announced have arrived. */
 static int finish_body(struct http_answer *a, bool *againp, struct error *err)
 {
 	const struct http_head *h = &a->head;
 	uint64_t end = h->status == 206 ? h->range_end : a->reply->total;
 
-	/* All of it, and less than what came of it before. */
+	/* The whole object is shorter than the part that was received before. */
 	if (h->status == 200 && a->skip > 0) {
 		changed(a);
 		*err = *a->err;

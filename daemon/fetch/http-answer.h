@@ -8,46 +8,48 @@
 #include "daemon/fetch/http-get.h"
 
 enum http_verdict {
-	HTTP_ANSWER_OPEN,   /* not told yet */
-	HTTP_ANSWER_BODY,   /* what comes goes into the sink */
-	HTTP_ANSWER_OTHER,  /* a redirect, or what servers write beside a status */
-	HTTP_ANSWER_ENOUGH, /* all that was wanted is there: the rest is left */
-	HTTP_ANSWER_FATAL,  /* err says why */
+	HTTP_ANSWER_OPEN,   /* not decided yet: the headers are not complete */
+	HTTP_ANSWER_BODY,   /* the body is the object's data and goes into the sink */
+	HTTP_ANSWER_OTHER,  /* the body is not the object's: a redirect or an error page */
+	HTTP_ANSWER_ENOUGH, /* all wanted bytes are received; the rest is not read */
+	HTTP_ANSWER_FATAL,  /* the request has failed; err has the reason */
 };
 
-#define HTTP_ANSWER_REDIRECT 1 /* of http_answer_finish() */
+#define HTTP_ANSWER_REDIRECT 1 /* returned by http_answer_finish() */
 #define HTTP_ANSWER_TEXT 1024
 
 struct http_answer {
 	const struct http_request *rq;
 	struct http_reply *reply;
 	struct error *err;
-	uint64_t at;   /* what goes into the sink next, over all tries */
-	bool no_range; /* all of it is asked for: what the server said of a part may mean an empty
-			  one */
+	uint64_t at;   /* offset of the next byte for the sink, over all tries */
+	bool no_range; /* send no Range header: the server answered 416 to one, perhaps because
+			* the object is empty */
 
-	/* of the exchange at hand */
-	char shown[512]; /* the address, for people */
-	const char *url; /* … and as it is */
-	bool begun;	 /* a header came */
+	/* the current exchange */
+	char shown[512]; /* the address, as it is shown to people */
+	const char *url; /* the real address */
+	bool begun;	 /* a header was received */
 	struct http_head head;
 	enum http_verdict verdict;
-	uint64_t skip;		     /* bytes of the body that are there already */
-	uint64_t other_size;	     /* of what is no body of ours */
-	char text[HTTP_ANSWER_TEXT]; /* its beginning */
+	uint64_t skip;		     /* bytes of the body that an earlier answer already gave */
+	uint64_t other_size;	     /* bytes received of a body that is not the object's */
+	char text[HTTP_ANSWER_TEXT]; /* first part of that body */
 };
 
 void http_answer_init(struct http_answer *a, const struct http_request *rq,
 		      struct http_reply *reply, struct error *err);
-/* Before each exchange. */
+/* Resets a before each exchange. */
 void http_answer_begin(struct http_answer *a, const char *url);
-/* "bytes=5-" for the Range header; false: none is to be sent. */
+/* Writes the value of the Range header, such as "bytes=5-", to buf. False: send no Range header. */
 bool http_answer_range(const struct http_answer *a, char *buf, size_t size);
-/* Bytes of the body. 0; -1: no more of them, verdict says why. */
+/* Takes bytes of the body. Returns 0, or -1: stop the transfer; a->verdict has the reason. */
 int http_answer_take(struct http_answer *a, const void *data, size_t size);
-/* The exchange ended as it should: HTTP_ANSWER_REDIRECT, 0, or the sentence (*againp: may pass). */
+/* Judges an exchange that ended normally. Returns 0, HTTP_ANSWER_REDIRECT, or an error with err
+ * set; then *againp is true if another try may help. */
 int http_answer_finish(struct http_answer *a, bool *againp, struct error *err);
-/* Is all there? */
+/* Returns whether all requested bytes have been received. */
 bool http_answer_is_done(const struct http_answer *a);
-/* Has some of it come, and will nothing tell whether the rest is still of the same? */
+/* Returns whether a part was received and the server gave neither ETag nor date, so that nothing
+ * shows whether the rest belongs to the same version. */
 bool http_answer_is_unsure(const struct http_answer *a);

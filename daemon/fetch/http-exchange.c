@@ -28,14 +28,14 @@ struct http_exchange {
 	const struct http_config *config;
 	CURL *curl;
 	char error[CURL_ERROR_SIZE];
-	const struct keys *keys;     /* of the user, for the address at hand */
-	struct http_answer *answer;  /* that is coming */
-	const struct web_rule *rule; /* of the address at hand */
+	const struct keys *keys;     /* the user's keys for the current address */
+	struct http_answer *answer;  /* the answer that is being received */
+	const struct web_rule *rule; /* the rule for the current address */
 	bool address_refused;
 	bool too_slow;
-	uint64_t slow_since_ms, slow_bytes; /* since then so much has come … */
-	uint64_t last_ms;		    /* … and then the last of it */
-	char address[64];		    /* the one that was refused */
+	uint64_t slow_since_ms, slow_bytes; /* bytes received since slow_since_ms */
+	uint64_t last_ms;		    /* time of the last byte */
+	char address[64];		    /* the address that was refused */
 };
 
 static void refuse_address(struct http_exchange *h, const char *address)
@@ -44,14 +44,13 @@ static void refuse_address(struct http_exchange *h, const char *address)
 	h->address_refused = true;
 }
 
-/* Here a name has become an address: whatever was looked up before, this is what is connected to.
- */
+/* Checks the address that curl really connects to; earlier lookups do not count. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct http_exchange *h = arg;
 	char host[INET6_ADDRSTRLEN + 8] = "?";
 
-	/* the proxy is the site's own word */
+	/* the site configured the proxy, so its address needs no check */
 	if (!*h->config->web->proxy && !web_rule_allows(h->rule, &a->addr)) {
 		getnameinfo(&a->addr, a->addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
 		refuse_address(h, host);
@@ -61,7 +60,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 }
 
 #if LIBCURL_VERSION_NUM >= 0x075000
-/* Asked before each request, of a connection that was kept, too: another rule may have made it. */
+/* Also checks reused connections, which may have been opened under another rule. */
 static int check_kept(void *arg, char *address, char *own, int port, int own_port)
 {
 	struct http_exchange *h = arg;
@@ -94,11 +93,12 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 	r = http_answer_take(h->answer, data, size * n);
 	h->slow_bytes += size * n;
 	h->last_ms = clock_ms();
-	h->slow_since_ms += h->last_ms - before; /* who waits for us is not slow */
+	/* our own time in this function does not count as slowness of the server */
+	h->slow_since_ms += h->last_ms - before;
 	return r == 0 ? size * n : 0;
 }
 
-/* Asked every second at least. What libcurl has for this counts the time that we take ourselves. */
+/* Called at least once a second. libcurl's own limit also counts the time that on_body() takes. */
 static int on_time(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
 	struct http_exchange *h = arg;
@@ -132,7 +132,7 @@ static int set_options(struct http_exchange *h)
 #endif
 	SET(CURLOPT_FOLLOWLOCATION, 0L);
 	SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	SET(CURLOPT_PROXY, web->proxy); /* "": none, whatever the environment says */
+	SET(CURLOPT_PROXY, web->proxy); /* "": no proxy, even if the environment names one */
 	SET(CURLOPT_NOPROXY, "");
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
@@ -152,7 +152,8 @@ static int set_options(struct http_exchange *h)
 	SET(CURLOPT_PREREQFUNCTION, check_kept);
 	SET(CURLOPT_PREREQDATA, h);
 #else
-	SET(CURLOPT_FORBID_REUSE, web->n_rules > 1 ? 1L : 0L); /* nobody would ask again */
+	/* older libcurl cannot check a reused connection */
+	SET(CURLOPT_FORBID_REUSE, web->n_rules > 1 ? 1L : 0L);
 #endif
 	SET(CURLOPT_HEADERFUNCTION, on_header);
 	SET(CURLOPT_WRITEFUNCTION, on_body);
@@ -199,7 +200,7 @@ static int add_header(struct curl_slist **list, const char *name, const char *va
 	return 0;
 }
 
-/* What is asked for; nothing that identifies anybody. */
+/* Adds the headers of the request. None of them identifies the user. */
 static int make_headers(struct curl_slist **list, const struct http_answer *a)
 {
 	const char *state = http_validator_for_range(&a->reply->validator);
@@ -220,7 +221,8 @@ static int add_signed(void *arg, const char *name, const char *value)
 	return add_header(arg, name, value);
 }
 
-/* Signed for this address alone, which is where they go: a redirect of S3's is not followed. */
+/* Adds the signature, which is valid for this address only. Redirects of S3 are not followed, so no
+ * other server gets it. */
 static int add_signature(struct http_exchange *h, struct curl_slist **list,
 			 const struct http_answer *a, const char *url)
 {
@@ -233,7 +235,7 @@ static int add_signature(struct http_exchange *h, struct curl_slist **list,
 			       add_signed, list);
 }
 
-/* The rule that covers the address. That of S3 was asked when the bucket was. */
+/* Finds the rule that covers the address. For S3, the rules were already checked for the bucket. */
 static int find_rule(struct http_exchange *h, const struct http_answer *a, const char *url,
 		     struct error *err)
 {
@@ -243,7 +245,8 @@ static int find_rule(struct http_exchange *h, const struct http_answer *a, const
 	return h->config->web->anonymous ? 0 : s3_keyring_get(h->config->keyring, &h->keys, err);
 }
 
-/* Who has keys in both places has to know which were not liked. */
+/* Adds to the error that the keys came from the environment, because the user may also have keys in
+ * a file. */
 static int explain_keys(const struct http_exchange *h, const struct http_answer *a, int r,
 			struct error *err)
 {
@@ -259,7 +262,7 @@ static bool is_certificate(CURLcode r)
 	       r == CURLE_SSL_ISSUER_ERROR || r == CURLE_SSL_CERTPROBLEM;
 }
 
-/* Is it worth another try? */
+/* Returns whether another try may succeed. */
 static bool may_pass(CURLcode r)
 {
 	static const CURLcode codes[] = {
@@ -274,20 +277,21 @@ static bool may_pass(CURLcode r)
 	return false;
 }
 
-/* One line of the head is longer than curl takes. */
+/* Returns whether one line of the headers is longer than curl accepts. */
 static bool is_long_line(CURLcode r)
 {
-	enum { TOO_LARGE = 100 }; /* CURLE_TOO_LARGE, which the headers name from 8.6 on */
+	enum { TOO_LARGE = 100 }; /* CURLE_TOO_LARGE; curl's headers define it since 8.6 */
 	return r == CURLE_OUT_OF_MEMORY || (int)r == TOO_LARGE;
 }
 
-/* Chunks that are none, which libcurl calls a lost connection, in other words in each version. */
+/* Returns whether the body's chunks are malformed. libcurl reports this as a lost connection, with
+ * a text that differs between versions. */
 static bool is_bad_chunk(const struct http_exchange *h, CURLcode r)
 {
 	return r == CURLE_RECV_ERROR && strcasestr(h->error, "chunk");
 }
 
-/* In words, when no answer was whole. *againp: it may pass. */
+/* Reports why curl received no complete answer. *againp: another try may succeed. */
 static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode r, bool *againp,
 			struct error *err)
 {
@@ -349,7 +353,8 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	c = curl_easy_setopt(h->curl, CURLOPT_URL, url);
-	/* a key is a name, not a path: "a/./b" is another one than "a/b", and signed as it is */
+	/* an S3 key is not a path: "a/./b" and "a/b" are two keys, and the signature covers the
+	 * exact text */
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_PATH_AS_IS, url_is_s3(a->rq->url) ? 1L : 0L);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);

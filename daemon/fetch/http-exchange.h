@@ -16,13 +16,14 @@ struct http_answer;
 struct http_config;
 struct http_exchange;
 
-/* config: lent. */
+/* config stays the caller's and must outlive the exchange. */
 int http_exchange_new(struct http_exchange **xp, const struct http_config *config,
 		      struct error *err);
 void http_exchange_free(struct http_exchange *x);
 DEFINE_FREEP(struct http_exchange, http_exchange_free)
 
-/* Asks url for what the answer lacks. 0: the answer has come to its end, or is complete;
- * HTTP_ANSWER_REDIRECT: it is a redirect; else the sentence. *againp: another try may help. */
+/* Requests the part that the answer still lacks. Returns 0 (this answer ended normally or all is
+ * complete), HTTP_ANSWER_REDIRECT, or an error with err set; then *againp is true if another try
+ * may help. */
 int http_exchange_run(struct http_exchange *x, struct http_answer *a, const char *url, bool *againp,
 		      struct error *err);

@@ -28,13 +28,13 @@
 
 #define FIRST_WAIT_MS 500u
 #define MAX_WAIT_S 60
-/* So many bytes more than at the last failure: tries are counted from the beginning */
+/* The count of failed tries restarts after this many bytes of progress since the last failure */
 #define PROGRESS_SIZE (1u << 20)
 
 struct http {
 	struct http_config config;
 	struct http_exchange *exchange;
-	CURLU *url; /* to resolve what a redirect names */
+	CURLU *url; /* resolves relative addresses of redirects */
 };
 
 int http_global_init(void)
@@ -76,7 +76,8 @@ static int refuse_redirect(const struct http_answer *a, const char *why, struct 
 	return error_exit(err, STAGE_EXIT_REFUSED, EPERM, "%s redirects %s", a->shown, why);
 }
 
-/* *nextp: where the answer at `url` leads. http_exchange_run() asks the rules about it. */
+/* *nextp: the address to which the answer at `url` redirects; the caller frees it.
+ * http_exchange_run() checks it against the rules. */
 static int next_url(struct http *h, const struct http_answer *a, const char *url, char **nextp,
 		    struct error *err)
 {
@@ -98,7 +99,7 @@ static int next_url(struct http *h, const struct http_answer *a, const char *url
 	return 0;
 }
 
-/* The address, and what it leads to. */
+/* Requests the address and follows its redirects. */
 static int follow(struct http *h, struct http_answer *a, bool *againp, struct error *err)
 {
 	_cleanup_(freep) char *url = NULL;
@@ -145,7 +146,7 @@ static void wait_ms(uint64_t ms)
 	nanosleep(&t, NULL);
 }
 
-/* How long the server wants to be left alone; 0: it does not say so in a way that can be read. */
+/* Returns the seconds of Retry-After, or 0 if the header is missing or malformed. */
 static uint64_t get_retry_after_s(const struct http_answer *a)
 {
 	const char *text = a->head.retry_after;
@@ -162,7 +163,7 @@ static uint64_t get_retry_after_s(const struct http_answer *a)
 	return then > now ? (uint64_t)(then - now) : 0;
 }
 
-/* False: it is asked to wait for longer than is sensible. */
+/* Waits before the next try. Returns false if the server asks for a longer wait than MAX_WAIT_S. */
 static bool wait_before(const struct http_answer *a, int n_failed, struct error *err)
 {
 	uint64_t ms = FIRST_WAIT_MS << (n_failed - 1), s = get_retry_after_s(a);
@@ -173,7 +174,7 @@ static bool wait_before(const struct http_answer *a, int n_failed, struct error 
 		error_set_hint(err, -EIO, "try again then");
 		return false;
 	}
-	ms = ms / 2 + random_below(ms + 1); /* not all nodes at once */
+	ms = ms / 2 + random_below(ms + 1); /* so that the nodes do not retry at once */
 	if (s * 1000 > ms)
 		ms = s * 1000 + random_below(500);
 	wait_ms(ms);
@@ -195,7 +196,7 @@ int http_get(struct http *h, const struct http_request *rq, struct http_reply *r
 		why = (struct error)ERROR_INIT;
 		r = follow(h, &a, &again, err);
 		if (r == 0 && !http_answer_is_done(&a))
-			continue; /* less than asked for, but whole: the rest */
+			continue; /* complete but shorter than requested: get the rest */
 		if (r == 0 || !again)
 			return r;
 		if (a.at >= reached + PROGRESS_SIZE)

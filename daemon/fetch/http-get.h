@@ -24,35 +24,39 @@ struct web;
 
 struct http_config {
 	const struct web *web;
-	struct s3_keyring *keyring; /* what S3 is signed with (s3-keys.h) */
-	unsigned low_speed_s;	    /* slower than 1 KiB/s for so long counts as broken off */
-	/* Called for all received bytes: sleeps if they arrive too fast. NULL: none. */
+	struct s3_keyring *keyring; /* the keys that sign S3 requests (s3-keys.h) */
+	unsigned low_speed_s;	    /* a transfer below 1 KiB/s for this many seconds counts as
+				     * broken off */
+	/* Called after bytes are received; sleeps if they arrive too fast. NULL: no limit. */
 	void (*pace)(void *arg, size_t bytes);
 	void *arg;
 };
 
 struct http_request {
 	const char *url;    /* http://, https://, or s3://BUCKET/KEY */
-	const char *query;  /* of s3, encoded: the bucket itself is asked; NULL: none */
-	uint64_t from, to;  /* bytes [from, to); HTTP_END: all from there on */
-	bool whole_is_fine; /* an answer with all of it, from its beginning, will do: the bytes
-			     * up to `to` are taken, the rest is left */
-	bool any_end;	    /* a body whose end nothing marks may be taken: a sum is checked */
-	const struct http_validator *known; /* of what was seen before; NULL: nothing */
+	const char *query;  /* encoded query for S3, which addresses the bucket itself; NULL:
+			     * none */
+	uint64_t from, to;  /* bytes [from, to); HTTP_END: up to the end of the object */
+	bool whole_is_fine; /* an answer with the whole object is accepted: its bytes up to `to`
+			     * are used, the rest is not read */
+	bool any_end;	    /* accept a body without a marked end, because a checksum is verified
+			     * later */
+	const struct http_validator *known; /* validator seen before; NULL: none */
 	uint64_t known_total;		    /* HTTP_END: not known */
-	/* data for offset at; 0 or -errno, which ends it. */
+	/* Receives data for offset at. Returns 0, or -errno, which ends the request. */
 	int (*sink)(void *arg, uint64_t at, const void *data, size_t size);
 	void *arg;
 };
 
-/* Before the first thread. */
+/* Call it before the first thread starts. */
 int http_global_init(void);
 
 int http_new(struct http **hp, const struct http_config *config, struct error *err);
 void http_free(struct http *h);
 DEFINE_FREEP(struct http, http_free)
 
-/* 0, or the sentence. -ESTALE: it changed meanwhile; -ENOENT, -EACCES: 404, 403 and their like;
- * -EPERM: the site's rules; -EIO: the server or the way to it fails. */
+/* Returns 0 or an error with err set. -ESTALE: the object changed while it was fetched; -ENOENT:
+ * 404 or 410; -EACCES: 401, 403 or 407; -EPERM: the site's rules forbid it; -EIO: the server or the
+ * network failed. */
 int http_get(struct http *h, const struct http_request *rq, struct http_reply *reply,
 	     struct error *err);

@@ -32,7 +32,7 @@
 #include "daemon/fetch/s3-keys.h"
 #include "daemon/fetch/s3-pages.h"
 
-/* TLS, pages of lists; beside what data-rlimit.h gives each thread */
+/* for TLS and pages of S3 listings, in addition to the memory per thread of data-rlimit.h */
 #define FETCH_MEMORY (128 << 20)
 
 struct order {
@@ -40,8 +40,9 @@ struct order {
 	struct kv *kv;
 	int fd;
 	bool is_pipe;
-	uint64_t id, unsaid; /* bytes that the worker was not told of */
-	unsigned age;	     /* how many stops there were before it */
+	uint64_t id, unsaid; /* unsaid: bytes received but not yet reported to the worker */
+	unsigned age;	     /* server->n_stops when the order arrived; the order is cancelled
+			      * when n_stops grows */
 	struct server *server;
 };
 
@@ -60,9 +61,10 @@ struct server {
 	size_t n_orders, n_idle, n_threads;
 };
 
-/* ---- what is said ---- */
+/* ---- reports to the worker ---- */
 
-/* The worker reads all the time; if it is gone, so are we. */
+/* Sends a message to the worker, which never stops reading. If the worker is gone, this process
+ * ends. */
 static void fetch_say(struct server *s, const struct kv *kv)
 {
 	if (conn_send(s->sock, kv) < 0)
@@ -163,8 +165,8 @@ static void carry_out(struct http *h, struct order *o)
 		r = s3_list(h, rq.url, kv_get_u64(o->kv, "pattern", 0), o->fd, &err);
 	else
 		r = http_get(h, &rq, &reply, &err);
-	/* The reader of a pipe sees its end first, and asks then how it went. On NFS it is here
-	 * that a file's bytes find no room. */
+	/* The reader of a pipe must see its end before it receives the result. On NFS, close()
+	 * reports a full disk. */
 	if (close(steal_fd(&o->fd)) < 0 && r >= 0)
 		r = error_errno(&err, errno, "write");
 	say_came(o);
@@ -272,7 +274,8 @@ static int begin(struct server *s)
 	return 0;
 }
 
-/* 1: an order; 2: something else, which is done; 0: the end. */
+/* Returns 1: *op is a new order; 2: another message, already handled; 0: the connection ended; or
+ * -errno. */
 static int receive(struct server *s, struct order **op)
 {
 	struct order *o = calloc(1, sizeof(*o));
@@ -304,7 +307,7 @@ static int receive(struct server *s, struct order **op)
 	return 1;
 }
 
-/* Until the connection ends. The exit status. */
+/* Serves orders until the connection ends. Returns the exit status. */
 static int serve(int sock)
 {
 	struct server s = { .sock = sock };
@@ -335,7 +338,7 @@ int main(int argc, char **argv)
 	clearenv();
 	signal(SIGPIPE, SIG_IGN);
 	prctl(PR_SET_NAME, "stage-fetch");
-	prctl(PR_SET_DUMPABLE, 0); /* keys of the user's */
+	prctl(PR_SET_DUMPABLE, 0); /* the memory holds the user's keys */
 	setrlimit(RLIMIT_CORE, &none);
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-fetch", STDERR_FILENO, 0);
@@ -343,5 +346,5 @@ int main(int argc, char **argv)
 		return 1;
 	data_rlimit_set_to(FETCH_MEMORY, FETCH_MAX_THREADS);
 	sandbox_enter_fetcher();
-	_exit(serve(WORKER_FD_SOCKET)); /* the threads are in the middle of something */
+	_exit(serve(WORKER_FD_SOCKET)); /* no clean-up, because threads may still be working */
 }

@@ -15,11 +15,11 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 
-#define MAX_SIZE (64 << 10) /* of a file */
+#define MAX_SIZE (64 << 10) /* of a file, in bytes */
 
-/* ---- a text ---- */
+/* ---- parse a text ---- */
 
-/* "NAME = VALUE" */
+/* Parses "NAME = VALUE". *badp is set to true if the value is too long or has an invalid byte. */
 static bool take_value(const char *line, const char *name, char *buf, size_t size, bool *badp)
 {
 	size_t n = strlen(name);
@@ -41,7 +41,7 @@ static bool take_value(const char *line, const char *name, char *buf, size_t siz
 	return true;
 }
 
-/* "[NAME]", and where they are called so "[profile NAME]". */
+/* Returns whether the line is "[PROFILE]". In ~/.aws/config, the form is "[profile PROFILE]". */
 static bool is_section(const char *line, const char *profile, bool is_config)
 {
 	const char *p = line + 1 + strspn(line + 1, " \t");
@@ -133,8 +133,9 @@ static int refuse_text(int why, const char *path, const char *profile, struct er
 	return hint(err, profile);
 }
 
-/* S3_KEYS_E_NONE, with err filled: the other file may have them. A file that only says how the
- * other one is used may be open to others, as AWS's tools make it. */
+/* Reads the keys of a profile from a file. S3_KEYS_E_NONE: the file has none; err is set, but the
+ * caller may try the other file. ~/.aws/config may be readable by others if it has no keys, because
+ * AWS's tools create it so. */
 static int read_keys(struct keys *keys, const char *path, const char *profile, bool is_config,
 		     struct error *err)
 {
@@ -169,7 +170,8 @@ static int read_keys(struct keys *keys, const char *path, const char *profile, b
 	return r == S3_KEYS_E_NONE ? r : -EINVAL;
 }
 
-/* err says what the first file lacks. Whoever named no profile may as well bring them otherwise. */
+/* Reports that neither file has keys; err already says what the first file lacks. The hint names
+ * the environment only if the user chose no profile. */
 static int refuse_none(const char *profile, bool is_named, struct error *err)
 {
 	err->code = -ENOKEY;
@@ -203,7 +205,7 @@ static int read_files(struct keys *keys, const char *profile, struct error *err)
 	return r;
 }
 
-/* ---- for all threads ---- */
+/* ---- shared by all threads ---- */
 
 struct s3_keyring {
 	pthread_mutex_t lock;

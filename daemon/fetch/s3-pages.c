@@ -16,7 +16,7 @@
 #include "daemon/fetch/http-get.h"
 #include "daemon/fetch/s3.h"
 
-#define MAX_PAGES 100000 /* of a thousand objects each */
+#define MAX_PAGES 100000 /* pages of 1000 objects each */
 #define MAX_FITTING 4000000
 #define FIRST_WAIT_US 100000u
 
@@ -29,7 +29,8 @@ struct listing {
 	FILE *out;
 	const char *pattern; /* NULL: none */
 	size_t n_fitting;
-	char last[S3_KEY_SIZE]; /* keys come in order: a server that repeats itself does not end */
+	char last[S3_KEY_SIZE]; /* S3 sends keys in order; a key that is not greater means that
+				 * the server repeats itself */
 };
 
 static int keep(void *arg, uint64_t at, const void *data, size_t size)
@@ -73,8 +74,8 @@ static int write_object(void *arg, const struct s3_object *o, struct error *err)
 	return ferror(l->out) ? error_set(err, EIO, "write the listing") : 0;
 }
 
-/* Parameters in byte order, as they are signed. A pattern without
- * "/" behind its first "*" fits nothing that is deeper. */
+/* Writes the query. Its parameters are in byte order, as the signature requires. A pattern without
+ * "/" after its first "*" matches no deeper keys, so the server need not list them. */
 static int make_query(const char *key, bool is_pattern, const char *token, char *buf, size_t size,
 		      struct error *err)
 {
@@ -96,7 +97,8 @@ static int make_query(const char *key, bool is_pattern, const char *token, char 
 					  : 0;
 }
 
-/* It has no ETag, so one that breaks off is asked for as a whole again. */
+/* A page has no ETag and cannot be resumed. If one breaks off, the whole page is requested
+ * again. */
 static int get_page(struct http *h, const char *url, const char *query, struct page_data *data,
 		    struct error *err)
 {

@@ -8,6 +8,7 @@
 struct error;
 struct http;
 
-/* url: s3://BUCKET/PREFIX, or with is_pattern s3://BUCKET/PATTERN (s3-match.h). Writes a line for
- * each object into fd: size, blank, ETag ("-": none), blank, encoded key. */
+/* Lists s3://BUCKET/PREFIX, or with is_pattern s3://BUCKET/PATTERN (s3-match.h). Writes one line
+ * for each object to fd: size, blank, ETag ("-": none), blank, encoded key. Returns 0 or an error
+ * with err set. */
 int s3_list(struct http *h, const char *url, bool is_pattern, int fd, struct error *err);

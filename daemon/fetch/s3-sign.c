@@ -33,7 +33,7 @@ static void hmac(const void *key, size_t n, const char *text, uint8_t out[static
 	hmac_sha256_digest(&c, 32, out);
 }
 
-/* Day, region, service, word: each the key of the next. */
+/* Derives the signing key: an HMAC chain over day, region, service and a fixed word. */
 static void derive_key(const struct s3_sign *s, const char *day, uint8_t key[static 32])
 {
 	char first[sizeof(s->keys->secret) + 8];
@@ -46,7 +46,7 @@ static void derive_key(const struct s3_sign *s, const char *day, uint8_t key[sta
 	explicit_bzero(first, sizeof(first));
 }
 
-/* The request in the form that both sides make of it. Names of headers are in order. */
+/* Writes the canonical request, which both sides compute. Header names must be in order. */
 static int canonical(const struct s3_sign *s, const char *date, const char *names, char *buf,
 		     size_t size)
 {

@@ -16,8 +16,9 @@
 struct s3_sign {
 	const struct keys *keys;
 	const char *region;
-	const char *host;  /* as in the Host header: with the port unless it is the scheme's own */
-	const char *path;  /* encoded, from "/" on */
+	const char *host;  /* value of the Host header: with the port unless it is the scheme's
+			    * default */
+	const char *path;  /* encoded, begins with "/" */
 	const char *query; /* encoded, its parameters in byte order; "": none */
 	const char *range; /* NULL: no Range header */
 	time_t now;
@@ -25,9 +26,11 @@ struct s3_sign {
 
 #define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-/* What x-amz-date and Authorization have to say; x-amz-content-sha256 is S3_EMPTY_SHA256, and with
- * a token x-amz-security-token that. -ENOSPC: too long. */
+/* Writes the values of x-amz-date and Authorization. The caller also sends x-amz-content-sha256
+ * (S3_EMPTY_SHA256) and, if the keys have a token, x-amz-security-token. Returns 0, or -ENOSPC: too
+ * long. */
 int s3_sign(const struct s3_sign *s, char date[static 17], char *authorization, size_t size);
 
-/* Encoded as S3 wants it: all but letters, digits and -._~, and "/" where keep_slash. -ENOSPC. */
+/* Percent-encodes all characters but letters, digits, -._~ and, with keep_slash, "/". Returns 0, or
+ * -ENOSPC: buf is too small. */
 int s3_encode(const char *text, int keep_slash, char *buf, size_t size);

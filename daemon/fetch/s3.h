@@ -15,11 +15,13 @@ struct web;
 
 #define S3_MAX_URL 8192
 
-/* The address at the endpoint; query: encoded, in order, NULL: none. */
+/* Writes the http(s) address of an s3:// url at the site's endpoint. query: encoded, parameters in
+ * byte order; NULL: none. Returns 0 or an error with err set. */
 int s3_get_address(const struct web *web, const char *url, const char *query, char *buf,
 		   size_t size, struct error *err);
 
-/* Headers for a GET of an address that s3_get_address() gave. add is called for each. */
+/* Calls add for each header of a signed GET. address: written by s3_get_address(). Returns 0,
+ * -errno, or the negative value that add returned. */
 int s3_make_headers(const struct web *web, const struct keys *keys, const char *address,
 		    const char *range, int (*add)(void *arg, const char *name, const char *value),
 		    void *arg);
