@@ -16,7 +16,7 @@
 struct check {
 	struct place place;
 	struct record_table *table;
-	int source_fd, copy_fd; /* directories, -1: of a file, or not to be seen */
+	int source_fd, copy_fd; /* directories; -1: the source is a file, or cannot be seen */
 	bool is_set;
 	const char *why;
 };
@@ -45,7 +45,8 @@ static bool has_time(const struct record_entry *e, const struct stat *st)
 	return e->seconds == st->st_mtim.tv_sec && e->nanoseconds == (uint32_t)st->st_mtim.tv_nsec;
 }
 
-/* Directories and links of the copy have the times that their file system could give them. */
+/* Compares size and time of files only, because a file system may not be able to store the times of
+ * directories and links. */
 static bool is_as_copied(const struct record_entry *e, const struct stat *st)
 {
 	if (!has_type(e, st))
@@ -61,7 +62,7 @@ static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
 
 /* ---- a directory ---- */
 
-/* Of a pattern a file is what a link leads to. */
+/* In a set, a link to a file counts as the file. */
 static bool check_entry(struct check *c, const struct record_entry *e)
 {
 	int flags = c->is_set && (e->type == 'f' || e->type == 'h') ? 0 : AT_SYMLINK_NOFOLLOW;
@@ -113,7 +114,7 @@ static bool check_file(struct check *c, const char *source)
 	return true;
 }
 
-/* ---- both ---- */
+/* ---- files and directories ---- */
 
 static void touch(int dirfd, const char *path)
 {
@@ -141,7 +142,7 @@ static int check_look(struct check *c, const char *source, const char *top, stru
 		c->why = "a mover has not ended its work";
 		return 0;
 	}
-	if (errno != ENOENT) /* as long as it may be there the copy is none */
+	if (errno != ENOENT) /* if the journal may exist, the copy does not count as complete */
 		return error_errno(err, errno, "look at %s", PLACE_JOURNAL);
 	r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
 	if (r == -E2BIG) {

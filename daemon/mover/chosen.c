@@ -12,8 +12,8 @@
 #include "common/util/path.h"
 
 struct chosen {
-	struct names names; /* relative, sorted, each once */
-	atomic_bool *met;   /* by several threads */
+	struct names names; /* relative paths, sorted, without duplicates */
+	atomic_bool *met;   /* one for each name; set by several threads */
 };
 
 void chosen_free(struct chosen *c)
@@ -25,7 +25,7 @@ void chosen_free(struct chosen *c)
 	free(c);
 }
 
-/* ---- which ---- */
+/* ---- choosing ---- */
 
 static int chosen_add(struct chosen *c, const char *top, size_t n_top, const char *name,
 		      struct error *err)
@@ -54,7 +54,7 @@ static void drop_twins(struct names *names)
 	names->n = n;
 }
 
-/* What glob(3) has found is there; names in braces may be of anything. */
+/* Checks that all names exist. Names from glob(3) do; names from braces may not. */
 static int check_there(const char *pattern, const struct names *names, struct error *err)
 {
 	struct stat st;
@@ -89,7 +89,7 @@ int chosen_new(struct chosen **cp, const char *pattern, struct error *err)
 	if (r < 0)
 		return r;
 	drop_twins(&c->names);
-	c->met = calloc(c->names.n + 1, sizeof(*c->met)); /* of no name, too */
+	c->met = calloc(c->names.n + 1, sizeof(*c->met)); /* + 1: calloc(0) may return NULL */
 	if (!c->met)
 		return error_set(err, ENOMEM, "out of memory");
 	*cp = steal_ptr(c);
@@ -98,7 +98,7 @@ int chosen_new(struct chosen **cp, const char *pattern, struct error *err)
 
 /* ---- finding ---- */
 
-/* The first that is not before the n bytes of text followed by tail. */
+/* Returns the index of the first name that is not before the n bytes of text followed by tail. */
 static size_t find_first(const struct names *names, const char *text, size_t n, char tail)
 {
 	size_t low = 0, high = names->n;
@@ -140,7 +140,7 @@ enum chosen_part chosen_find(struct chosen *c, const char *path)
 	return has(&c->names, path, n, '/', &i) ? CHOSEN_ABOVE : CHOSEN_NOT;
 }
 
-/* What lies in another chosen thing was found as a part of it. */
+/* A name inside another chosen directory is met as a part of that directory. */
 int chosen_check_all(const struct chosen *c, struct error *err)
 {
 	for (size_t i = 0; i < c->names.n; i++)

@@ -13,20 +13,20 @@ struct error;
 
 enum chosen_part {
 	CHOSEN_NOT,
-	CHOSEN_ABOVE, /* something below it is */
+	CHOSEN_ABOVE, /* something below it is chosen */
 	CHOSEN_ITSELF,
-	CHOSEN_BELOW, /* what it is in is */
+	CHOSEN_BELOW, /* it is in a chosen directory */
 };
 
-/* Expands pattern here and now, as staging would. -ENOENT: it fits nothing, or a name that it
- * spells out is not there. */
+/* Expands the pattern on this node, in the same way as staging. Returns 0 or an error with err set;
+ * -ENOENT: no file matches, or a name without wildcards does not exist. */
 int chosen_new(struct chosen **cp, const char *pattern, struct error *err);
 void chosen_free(struct chosen *c);
 DEFINE_FREEP(struct chosen, chosen_free)
 
-/* path: relative to the directory. Notes that what is chosen itself was met. Any thread, but not
- * two for one path at once. */
+/* Returns how path, relative to the directory, relates to the chosen names. Notes that a chosen
+ * name was met. Thread-safe, but two threads must not ask for one path at the same time. */
 enum chosen_part chosen_find(struct chosen *c, const char *path);
 
-/* All of it was met: -ENOTSUP, with the first that was not. */
+/* Checks that all chosen names were met. Returns 0, or -ENOTSUP with the first one that was not. */
 int chosen_check_all(const struct chosen *c, struct error *err);

@@ -81,7 +81,6 @@ static int mover_fail(const struct error *err)
 	return (int)error_to_exit(err);
 }
 
-/* Directories stay open while something beneath them is copied. */
 static void mover_tell(const struct move_order *o, const struct move_result *r, uint64_t ms)
 {
 	char read[PARSE_SIZE_TEXT], linked[PARSE_SIZE_TEXT], kept[PARSE_SIZE_TEXT];
@@ -101,7 +100,7 @@ static int run_move(const struct move_order *o)
 	struct move_result result;
 	int r;
 
-	fd_raise_limit();
+	fd_raise_limit(); /* a directory stays open while something below it is copied */
 	r = move_run(o, &result, &err);
 	if (r == -ENOSPC || r == -EDQUOT)
 		error_set_hint(&err, r, "make room in %s; what is copied already is kept", o->dir);
@@ -124,7 +123,7 @@ static int run_check(const struct move_order *o)
 	return r ? 0 : EXIT_NOT_THERE;
 }
 
-/* For programs: NAME VALUE a line. */
+/* Prints one NAME VALUE on each line, for programs. */
 static int run_progress(const struct move_order *o)
 {
 	struct error err = ERROR_INIT;

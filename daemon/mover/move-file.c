@@ -23,10 +23,11 @@ _Static_assert(RECORD_PIECE == COPY_RANGE_SIZE, "a piece is a range");
 
 struct moving {
 	struct move *move;
-	struct walk_dir *dir; /* held */
+	struct walk_dir *dir; /* a reference; released by moving_free() */
 	int in, out;
 	struct stat st;
-	const struct record_entry *old; /* what its file holds already, NULL: nothing */
+	const struct record_entry *old; /* record of the data that the file already has; NULL:
+					 * none */
 	struct record_sum *sums;
 	size_t n_sums;
 	char path[];
@@ -96,7 +97,7 @@ static int copy_data(struct piece *p, uint64_t from, uint64_t to, struct error *
 	return 0;
 }
 
-/* Where the next data begins and ends; without SEEK_DATA all is data. */
+/* Finds where the next data begins and ends. Without SEEK_DATA, everything counts as data. */
 static void find_data(int in, uint64_t *fromp, uint64_t *endp, uint64_t to)
 {
 	off_t data = lseek(in, (off_t)*fromp, SEEK_DATA), hole;
@@ -126,7 +127,7 @@ static int copy_with_holes(struct piece *p, uint64_t from, uint64_t to, struct e
 	return r;
 }
 
-/* Is what is there the piece that was recorded? */
+/* Returns whether the file already has the piece that was recorded. */
 static bool is_there(struct piece *p, const struct record_sum *known, uint64_t from, uint64_t to)
 {
 	char text[SUM_TEXT_SIZE];
@@ -172,14 +173,16 @@ static int copy_piece(void *arg, int in, uint64_t from, uint64_t to, char *buf, 
 	sum_get(sum, f->sums[i].text);
 	if (f->n_sums == 1)
 		return 0;
-	/* the disk has something to do meanwhile; what it can't take at once it gets in the end */
+	/* starts writing to disk now; the result does not matter, because place_sync() writes
+	 * everything */
 	(void)sync_file_range(f->out, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
 	return record_add_piece(f->move->record, &f->st, i, &f->sums[i], f->path, err);
 }
 
 /* ---- a file ---- */
 
-/* All its bytes are there. What close() knows, syncfs() tells only from Linux 5.8 on. */
+/* Completes a file that has all its bytes. Errors of writing are taken from close(), because
+ * syncfs() reports them only since Linux 5.8. */
 static int finish(struct moving *f, struct error *err)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, f->st.st_mtim };
@@ -230,8 +233,8 @@ static int copy_small(struct moving *f, struct error *err)
 	return r < 0 ? r : finish(f, err);
 }
 
-/* An interrupted mover's, if it may be gone on with. One that it finished has its last mode, by
- * which it may not be written to. */
+/* Opens the file of an interrupted mover, if the copy can be resumed. If that mover had finished
+ * it, it has its final mode, which may forbid writing. Returns the descriptor, or -1. */
 static int open_kept(struct moving *f, const struct move_file *file)
 {
 	const struct record_entry *old = record_find(f->move->old, f->path);
@@ -266,7 +269,7 @@ static int create(struct moving *f, const struct move_file *file, struct error *
 	r = f->move->resumed ? rmtree_at(file->to, file->name, NULL, err) : 0;
 	if (r < 0)
 		return r;
-	/* read back, should it be gone on with */
+	/* readable, because its pieces are read back if the copy is resumed */
 	f->out = openat(file->to, file->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			0600);
 	if (f->out < 0)
@@ -275,9 +278,10 @@ static int create(struct moving *f, const struct move_file *file, struct error *
 						    : 0;
 }
 
-/* ---- what need not be copied ---- */
+/* ---- files that need no copy ---- */
 
-/* 1: the earlier copy has it, as it is now in the source. */
+/* Links the file from the earlier copy. Returns 1 if it is there and the source is unchanged; 0: it
+ * must be copied; or an error with err set. */
 static int take_earlier(struct move *m, const struct move_file *file, const struct stat *st,
 			struct error *err)
 {
@@ -301,8 +305,9 @@ static int take_earlier(struct move *m, const struct move_file *file, const stru
 										       : 1;
 }
 
-/* 1: it is another name of a file that is in the copy. Else it is known for later names, as far as
- * its file was made: the table is locked from the question to the answer. */
+/* Links a file that is already in the copy under another name. Returns 1 if there is one. Else
+ * creates the file, or links it from the earlier copy, and remembers its name for later names. The
+ * table is locked between the search and the addition. */
 static int take_other_name(struct move *m, const struct move_file *file, struct moving *f,
 			   struct error *err)
 {
@@ -388,6 +393,6 @@ int move_file(struct move *m, const struct move_file *file, struct error *err)
 		return copy_small(f, err) < 0 ? say_path(f, err) : 0;
 	if (copy_ranges_by(m->walk, f->in, &f->st, copy_piece, end_pieces, f) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	f = NULL; /* end_pieces() frees it, or has */
+	f = NULL; /* end_pieces() frees it, or has done so */
 	return 0;
 }

@@ -24,7 +24,7 @@
 /* ---- directories ---- */
 
 struct made_dir {
-	int fd; /* of the partial copy */
+	int fd; /* the directory in the partial copy */
 };
 
 static int get_made(const struct move *m, const struct walk_dir *dir)
@@ -32,7 +32,8 @@ static int get_made(const struct move *m, const struct walk_dir *dir)
 	return *dir->path ? ((const struct made_dir *)dir->user)->fd : m->root_fd;
 }
 
-/* One that is there was made by a mover that was interrupted, and may have its last mode. */
+/* Makes a directory. An existing one was made by an interrupted mover, and may have its final
+ * mode. */
 static int make_dir(const struct move *m, int above, const char *name, int *fdp)
 {
 	struct stat st;
@@ -65,7 +66,7 @@ static int enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *
 	return r < 0 ? error_errno(err, -r, "make directory %s", dir->path) : 0;
 }
 
-/* What the source has no more. */
+/* Removes entries that no longer exist in the source. */
 static int remove_others(const struct walk_dir *dir, int made, struct error *err)
 {
 	_cleanup_(dir_closep) DIR *d = fd_open_dir(made, ".");
@@ -112,7 +113,7 @@ static void leave(struct walk *w, struct walk_dir *dir, void *arg)
 	free(made);
 }
 
-/* ---- what is in them ---- */
+/* ---- entries of directories ---- */
 
 static int copy_link(struct move *m, const struct walk_dir *dir, const struct walk_entry *e,
 		     const char *path, struct error *err)
@@ -129,7 +130,7 @@ static int copy_link(struct move *m, const struct walk_dir *dir, const struct wa
 		return err->code;
 	if (symlinkat(target, to, e->name) < 0)
 		return error_errno(err, errno, "make link %s", path);
-	utimensat(to, e->name, times, AT_SYMLINK_NOFOLLOW); /* not all file systems can */
+	utimensat(to, e->name, times, AT_SYMLINK_NOFOLLOW); /* not supported by all file systems */
 	atomic_fetch_add(&m->files, 1);
 	return record_add(m->record, 'l', &e->st, NULL, 0, path, err);
 }
@@ -141,7 +142,8 @@ static bool is_wanted(const char *path, void *arg)
 	return !m->chosen || chosen_find(m->chosen, path) != CHOSEN_NOT;
 }
 
-/* What a pattern names may be a link to a file: staging would read that. */
+/* A link to a file that the pattern names is copied as the file, because staging would read
+ * that. */
 static bool is_followed(const struct move *m, const struct walk_entry *e, const char *path)
 {
 	return m->chosen && S_ISLNK(e->st.st_mode) && chosen_find(m->chosen, path) == CHOSEN_ITSELF;
@@ -192,7 +194,7 @@ static const struct walk_ops ops = {
 	.mount_point = mount_point,
 };
 
-/* ---- a file alone ---- */
+/* ---- a single file ---- */
 
 struct alone {
 	struct work work;
@@ -209,7 +211,7 @@ static void run_alone(struct work *work, void *arg)
 		walk_fail(a->move->walk, &err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole copy ---- */
 
 static uint32_t count_threads(void)
 {
@@ -262,7 +264,7 @@ static const char *get_kind(const struct move *m, const struct stat *st)
 	return S_ISDIR(st->st_mode) ? "dir" : "file";
 }
 
-/* What is there of it. */
+/* Opens the existing parts of the copy. */
 static int open_copy(struct move *m, const struct stat *st, struct error *err)
 {
 	int r;
@@ -302,7 +304,7 @@ static int begin(struct move *m, const struct stat *st, struct error *err)
 	return r;
 }
 
-/* fd is consumed. */
+/* Takes over fd. */
 static int copy_all(struct move *m, int fd, const struct stat *st, struct error *err)
 {
 	struct alone alone = {

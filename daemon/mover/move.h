@@ -22,43 +22,46 @@ struct chosen;
 struct link_table;
 
 struct move_order {
-	const char *source, *dir; /* absolute */
-	size_t n_top;		  /* of the source: all of it, or of a pattern the directory above
-				     (path_get_top()) */
-	uint32_t max_readers;	  /* 0: as many as help */
+	const char *source, *dir;     /* absolute paths */
+	size_t n_top;		      /* bytes of `source` that are the source, or for a pattern the
+				       * directory above (path_get_top()) */
+	uint32_t max_readers;	      /* reads at the same time; 0: as many as help */
 	uint64_t max_bytes, max_rate; /* 0: no limit */
 };
 
 struct move_result {
-	uint64_t files, read_bytes;	   /* of the source */
-	uint64_t linked_bytes, kept_bytes; /* from an earlier copy, of an interrupted mover */
+	uint64_t files, read_bytes;	   /* files of the source; bytes read from it */
+	uint64_t linked_bytes, kept_bytes; /* bytes linked from an earlier copy; bytes kept from
+					    * an interrupted mover */
 };
 
-/* Waits for a mover that is at the same copy. */
+/* Makes the copy. Waits for another mover of the same copy. Returns 0 or an error with err set. */
 int move_run(const struct move_order *order, struct move_result *result, struct error *err);
 
-/* ---- for move*.c alone ---- */
+/* ---- used by move.c and move-file.c only ---- */
 
 struct move {
 	const struct move_order *order;
-	char *top;	       /* what is opened: the source, or the directory above a pattern */
-	struct chosen *chosen; /* of a pattern, else NULL */
-	struct stage_io io;    /* is never cancelled: a mover is killed */
+	char *top;	       /* the opened path: the source, or the directory above a pattern */
+	struct chosen *chosen; /* NULL: not a pattern */
+	struct stage_io io;    /* is never cancelled, because a mover is ended by a signal */
 	struct rate_limit rate;
 	struct place place;
 	struct walk *walk;
 	struct record *record;
-	struct record_table *base; /* manifest of the copy that is there */
-	struct record_table *old;  /* journal */
+	struct record_table *base; /* manifest of the existing copy */
+	struct record_table *old;  /* journal of an interrupted mover */
 	bool resumed;		   /* there was a journal */
-	int root_fd, base_fd;	   /* partial and earlier copy of a directory, -1: none */
+	int root_fd, base_fd;	   /* directories of the partial and of the earlier copy; -1:
+				    * none */
 	struct link_table *links;
 	_Atomic uint64_t files, size, read_bytes, linked_bytes, kept_bytes;
 	_Atomic uint64_t n_left_out;
 };
 
-/* The file fd (consumed) as name in the directory to of the partial copy. path: in records. from,
- * from_path: where an earlier copy would have it, -1: nowhere. dir NULL: a file alone. */
+/* Copies the file behind fd, which is taken over, to `name` in the directory `to` of the partial
+ * copy. path: its path in records. from, from_path: where an earlier copy would have it; from -1:
+ * there is none. dir NULL: the source is a single file. Returns 0 or an error with err set. */
 struct move_file {
 	struct walk_dir *dir;
 	int fd, to, from;

@@ -66,7 +66,7 @@ int place_sync(const struct place *p, struct error *err)
 	return syncfs(p->fd) < 0 ? error_errno(err, errno, "write to disk") : 0;
 }
 
-/* A directory that is moved must be writable: its entry ".." changes. */
+/* Makes a directory writable, because moving it changes its entry "..". */
 static int make_movable(int dirfd, const char *name)
 {
 	struct stat st;
@@ -76,7 +76,8 @@ static int make_movable(int dirfd, const char *name)
 	return fchmodat(dirfd, name, (st.st_mode & 0777) | 0700, 0) < 0 ? -errno : 0;
 }
 
-/* Where two can't be exchanged (Lustre, GPFS) there is none for a moment. */
+/* Replaces the copy by the partial one. On file systems without RENAME_EXCHANGE (Lustre, GPFS),
+ * there is no copy for a moment. */
 static int swap(struct place *p)
 {
 	int r;

@@ -19,7 +19,7 @@ struct error;
 #define PLACE_LOCK ".stage-lock"
 
 struct place {
-	int fd, partial_fd, lock_fd; /* partial and lock: of a mover alone */
+	int fd, partial_fd, lock_fd; /* partial_fd and lock_fd are used by a mover only */
 	const char *name;	     /* lent */
 };
 
@@ -28,14 +28,15 @@ struct place {
 		.fd = -1, .partial_fd = -1, .lock_fd = -1                                          \
 	}
 
-/* Opens dir, which exists. name: of the copy. -EINVAL: a name that is ours. */
+/* Opens dir, which must exist. name: name of the copy. Returns 0 or an error with err set; -EINVAL:
+ * the name is reserved. */
 int place_open(struct place *p, const char *dir, const char *name, struct error *err);
-/* Waits until no other mover is at it, and makes the partial directory. A file system without locks
- * has none. */
+/* Waits until no other mover works here, and makes the partial directory. If the file system does
+ * not support locks, it does not wait. */
 int place_lock(struct place *p, struct error *err);
 void place_close(struct place *p);
 
-/* Writes all to disk; then the partial copy takes the place of the copy, which is removed, and at
- * last the journal goes. A directory gets the mode of st then, and its times. */
+/* place_sync() writes all data to disk. Then place_publish() replaces the copy by the partial one,
+ * removes the old copy and, at last, the journal. A directory gets the mode and the times of st. */
 int place_sync(const struct place *p, struct error *err);
 int place_publish(struct place *p, const struct stat *st, struct error *err);

@@ -46,7 +46,8 @@ static int grow(struct record_table *t)
 
 	if (!buckets)
 		return -ENOMEM;
-	/* from the last line on: in a bucket the latest line of a path has to be found first */
+	/* begin with the last line, because the latest line of a path must be found first in its
+	 * bucket */
 	for (struct record_entry *e = t->last; e; e = e->below) {
 		for (b = &buckets[get_bucket(t, e->path, n)]; *b; b = &(*b)->next)
 			;
@@ -103,7 +104,7 @@ static struct record_entry *add_entry(struct record_table *t, const struct recor
 
 /* ---- lines ---- */
 
-/* The next word of *linep, cut off. NULL: there is none. */
+/* Cuts off and returns the next word of *linep. NULL: there is none. */
 static char *take_word(char **linep)
 {
 	char *word = *linep, *end;
@@ -147,7 +148,7 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The rest of the line, decoded in place. */
+/* Returns the rest of the line, decoded in place. NULL: it is malformed. */
 static char *take_path(char **linep)
 {
 	char *path = take_word(linep), *out = path;
@@ -177,7 +178,7 @@ static size_t count_pieces(uint64_t size)
 	return (size_t)((size + RECORD_PIECE - 1) / RECORD_PIECE);
 }
 
-/* Does the text look like a sum? */
+/* Copies the text if it looks like a checksum; else returns false. */
 static bool read_sum(struct record_sum *sum, const char *text, size_t n)
 {
 	if (n == 0 || n >= sizeof(sum->text) || strspn(text, "0123456789abcdef") < n)
@@ -187,7 +188,7 @@ static bool read_sum(struct record_sum *sum, const char *text, size_t n)
 	return true;
 }
 
-/* "-" for a file without a byte, else as many as it has pieces. */
+/* Reads "-" for an empty file, else one checksum for each piece. */
 static int take_sums(char **linep, struct record_entry *e)
 {
 	char *word = take_word(linep);
@@ -277,7 +278,7 @@ static bool is_first_line(const char *line)
 	       !strcmp(line + sizeof(first) - 1, sum_name);
 }
 
-/* Of what was begun by is_first_line(). */
+/* Reads the last line of a manifest, whose first line is_first_line() has accepted. */
 static int read_end(struct record_table *t, char *line, size_t n_lines)
 {
 	uint64_t n;
@@ -293,7 +294,7 @@ static int read_line(struct record_table *t, char *line, size_t n_lines)
 	struct record_entry e = { .type = line[0] };
 	int r;
 
-	t->whole = false; /* until the next line that says so */
+	t->whole = false; /* until an end line says that it is complete */
 	if (n_lines == 0 && is_first_line(line))
 		return 0;
 	if (line[0] == '\0' || line[1] != ' ')
@@ -364,9 +365,9 @@ int record_load(struct record_table **tp, int dirfd, const char *name, size_t ma
 	return 0;
 }
 
-/* ---- how far a copy is ---- */
+/* ---- progress of a copy ---- */
 
-/* The last piece may be a short one. */
+/* Returns the bytes of the pieces that are recorded. The last piece may be shorter. */
 static uint64_t get_done_bytes(const struct record_entry *e)
 {
 	uint64_t size = 0;
@@ -377,8 +378,8 @@ static uint64_t get_done_bytes(const struct record_entry *e)
 	return size;
 }
 
-/* A mover that goes on writes a line for what is there already, too: the latest line of a path
- * counts. */
+/* Counts the latest line of each path. A mover that resumes a copy writes lines for existing files
+ * again. */
 static void count_entries(struct record_progress *p, const struct record_table *t)
 {
 	for (const struct record_entry *e = t->last; e; e = e->below) {

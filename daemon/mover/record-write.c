@@ -21,8 +21,8 @@
 struct record {
 	pthread_mutex_t lock;
 	FILE *file;
-	off_t began;	  /* what this mover adds begins here */
-	uint64_t n_lines; /* that it has added and a manifest takes */
+	off_t began;	  /* offset of the first line of this mover */
+	uint64_t n_lines; /* number of its lines that belong into a manifest */
 	uint64_t flushed_ms;
 };
 
@@ -68,7 +68,7 @@ int record_open(struct record **rp, int dirfd, const char *name, const char *kin
 	if (fseeko(r->file, 0, SEEK_END) < 0)
 		return error_errno(err, errno, "read %s", name);
 	if (ftello(r->file) > 0)
-		fputc('\n', r->file); /* the last line may be half a one */
+		fputc('\n', r->file); /* ends the last line, which may be incomplete */
 	fprintf(r->file, "s %s ", kind);
 	write_path(r->file, source);
 	if (fflush(r->file))
@@ -89,7 +89,7 @@ void record_close(struct record *r)
 	free(r);
 }
 
-/* lock is held. */
+/* Ends a line and flushes it if the last flush is long ago. The caller holds the lock. */
 static int end_line(struct record *r, struct error *err)
 {
 	uint64_t now = clock_ms();
@@ -143,7 +143,7 @@ int record_add_piece(struct record *r, const struct stat *st, size_t index,
 	return code;
 }
 
-/* Pieces are for the next mover alone. */
+/* Copies this mover's lines except those for pieces, which only the next mover needs. */
 static int copy_lines(struct record *r, FILE *to)
 {
 	_cleanup_(freep) char *line = NULL;

@@ -29,16 +29,16 @@
 
 struct error;
 
-#define RECORD_PIECE (16ULL << 20) /* as copy-ranges.h */
+#define RECORD_PIECE (16ULL << 20) /* the same as in copy-ranges.h */
 
 struct record_sum {
 	char text[SUM_TEXT_SIZE]; /* "": not known */
 };
 
 struct record_entry {
-	struct record_entry *next;  /* of the same bucket */
-	struct record_entry *below; /* the line before, for who goes through all */
-	char type;		    /* d f h l, p: a file not all of whose pieces are known */
+	struct record_entry *next;  /* next entry in the same bucket */
+	struct record_entry *below; /* entry of the line before, for loops over all entries */
+	char type;		    /* d, f, h, l, or p: a file with some pieces unknown */
 	uint64_t size;
 	int64_t seconds;
 	uint32_t nanoseconds;
@@ -50,55 +50,59 @@ struct record_entry {
 struct record_table {
 	struct record_entry **buckets;
 	size_t n_buckets, n_entries;
-	struct siphash_key key;	   /* of the hash of paths, which others choose */
-	struct record_entry *last; /* of all lines, by below; NULL: none */
-	char *source, kind[8];	   /* of a manifest; NULL, "" if it has none */
-	bool whole;		   /* has its first and last line, and all between */
+	struct siphash_key key;	   /* key of the hash of paths, because other users may choose
+				    * them */
+	struct record_entry *last; /* entry of the last line; `below` leads to the others; NULL:
+				    * none */
+	char *source, kind[8];	   /* source and kind of a manifest; NULL and "" if it has none */
+	bool whole;		   /* the first line, the last line and all between were read */
 };
 
 void record_table_free(struct record_table *t);
 DEFINE_FREEP(struct record_table, record_table_free)
 
-/* Reads name beneath dirfd; no such file: an empty table. A line that can't be read is left out,
- * and the table is not whole then. max_lines: of more it reads none (-E2BIG); 0: no limit. */
+/* Reads the file `name` in dirfd. If it does not exist, the table is empty. A malformed line is
+ * left out, and then the table is not whole. max_lines: a file with more lines is refused (-E2BIG);
+ * 0: no limit. Returns 0 or an error with err set. */
 int record_load(struct record_table **tp, int dirfd, const char *name, size_t max_lines,
 		struct error *err);
 
-/* NULL: nothing known. Lent. */
+/* Returns the latest entry of a path, or NULL if there is none. Lent. */
 const struct record_entry *record_find(const struct record_table *t, const char *path);
 
-/* Is it of this size and time? */
+/* Returns whether the entry has the size and mtime of st. */
 bool record_entry_is(const struct record_entry *e, const struct stat *st);
 
 struct record_progress {
-	uint64_t bytes, files; /* done */
-	uint64_t size; /* of a source that is one file, 0: of many, whose sum nobody knows yet */
-	char *source;  /* NULL: not said */
+	uint64_t bytes, files; /* copied so far */
+	uint64_t size; /* size of a source that is one file; 0: it has several files, and the sum
+			* is not known yet */
+	char *source;  /* NULL: not known */
 };
 
-/* How far a copy is that is being made, or was when its mover was interrupted, from its journal.
- * dir: of one copy (place.h). 1: filled, the caller frees source; 0: nothing is being made; -errno.
- */
+/* Reads from the journal how much of a copy is done, while it is being made or after its mover was
+ * interrupted. dir: directory of one copy (place.h). Returns 1: *p is set, and the caller frees
+ * source; 0: no copy is being made; or an error with err set. */
 int record_read_progress(struct record_progress *p, const char *dir, struct error *err);
 
 /* ---- writing ---- */
 
 struct record;
 
-/* Opens the journal to append to it. kind, source: as in the manifest. */
+/* Opens the journal to append to it. kind, source: the same as in the manifest. */
 int record_open(struct record **rp, int dirfd, const char *name, const char *kind,
 		const char *source, struct error *err);
 void record_close(struct record *r);
 DEFINE_FREEP(struct record, record_close)
 
-/* Any thread. sums: of a file, else NULL. What is added reaches the file within a second of the
- * next one. */
+/* Add a line. Thread-safe. sums: of a file, else NULL. A line is written to the file at the latest
+ * when a line is added a second later. */
 int record_add(struct record *r, char type, const struct stat *st, const struct record_sum *sums,
 	       size_t n_sums, const char *path, struct error *err);
 int record_add_piece(struct record *r, const struct stat *st, size_t index,
 		     const struct record_sum *sum, const char *path, struct error *err);
 
-/* Writes what was added since record_open() as a whole manifest called name, on disk when it
- * returns. */
+/* Writes all lines that were added since record_open() as a complete manifest called `name`. It is
+ * on disk when this returns. */
 int record_write_manifest(struct record *r, int dirfd, const char *name, const char *kind,
 			  const char *source, struct error *err);

@@ -13,7 +13,7 @@
 
 struct sum;
 
-/* The word for it in records. */
+/* Name of the checksum in records. */
 extern const char sum_name[];
 
 int sum_new(struct sum **sp);
@@ -22,7 +22,7 @@ DEFINE_FREEP(struct sum, sum_free)
 
 void sum_begin(struct sum *s);
 void sum_add(struct sum *s, const void *data, size_t size);
-/* So many zero bytes: a hole. */
+/* Adds n zero bytes, for a hole. */
 void sum_add_zeros(struct sum *s, uint64_t n);
-/* Lower case hex. */
+/* Writes the checksum as lower-case hex digits. */
 void sum_get(struct sum *s, char text[static SUM_TEXT_SIZE]);
