@@ -55,7 +55,8 @@ static int open_archive(const char *path, int *fdp, struct stat *st, struct erro
 	return check_format(*fdp, err);
 }
 
-/* The same may read it as the archive. */
+/* Gives the index the same read permissions as the archive; the group's only if both have one
+ * group. */
 static mode_t get_mode(int fd, const struct stat *archive)
 {
 	mode_t mode = archive->st_mode & 0444;
@@ -102,17 +103,17 @@ static int write_index(int fd, int archive, const struct stat *st, bool nested,
 	return 0;
 }
 
-/* The file under its first name; "": there is none yet. */
+/* The temporary name of the index; "": not created yet. */
 static char tmp[PATH_MAX];
 
 static void on_signal(int sig)
 {
 	unlink(tmp);
 	signal(sig, SIG_DFL);
-	raise(sig); /* when this returns */
+	raise(sig); /* the signal is delivered when this handler returns */
 }
 
-/* What is ignored (nohup) stays so. */
+/* Leaves ignored signals ignored, so that nohup works. */
 static void set_signals(void)
 {
 	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
@@ -136,7 +137,7 @@ static int make(const char *path, const char *out, bool nested, struct archive_c
 	if (snprintf(tmp, sizeof(tmp), "%s.XXXXXX", out) >= (int)sizeof(tmp))
 		return error_set(err, ENAMETOOLONG, "%s is too long a name", out);
 	set_signals();
-	fd = mkostemp(tmp, O_CLOEXEC); /* 0600 */
+	fd = mkostemp(tmp, O_CLOEXEC); /* with mode 0600 */
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", tmp);
 	r = write_index(fd, archive, &st, nested, counts, err);
