@@ -87,7 +87,7 @@ ARCHIVES = [
     ("no tar.tar", b"text", "", {}, "not the tar archive its name promises", "method=copy"),
     ("no mount here", WHOLE, ":method=mount", {}, "nothing can be mounted on this node", "method=extract unpacks it"),
     ("no image", gzip.compress(WHOLE), ":method=mount", {}, "can.t be mounted: it is a tar",
-     "stagectl pack" if IMAGES else "leave method= out"),
+     "leave method= out"),
     ("method of the rule", WHOLE, ":method=extract", dict(methods="copy,link"), "rule all does not",
      "it allows method=copy,link"),
     ("outside of the rule", WHOLE, "", dict(rulematch="/nowhere/**"), "outside of what", "list --site"),
