@@ -126,24 +126,15 @@ static int expand(char **textp, bool variables, const struct env *env, struct er
 	return 0;
 }
 
-/* Does path/.. lead elsewhere than to the directory that path is in? up: the "/.." in it. */
-static bool leads_elsewhere(char *path, char *up)
+/* Does a path that ends in ".." lead elsewhere than by name? What can't be read does not. */
+static bool leads_elsewhere(const char *path)
 {
-	char target[2], after = up[3], *name;
-	struct stat above, named;
-	bool is_link, differ;
+	char normal[PATH_MAX];
+	struct stat led, named;
 
-	*up = '\0';
-	is_link = readlink(path, target, sizeof(target)) >= 0;
-	name = strrchr(path, '/');
-	*name = '\0';
-	differ = is_link && stat(*path ? path : "/", &named) == 0;
-	*name = *up = '/';
-	up[3] = '\0';
-	differ = differ && stat(path, &above) == 0 &&
-		 (above.st_dev != named.st_dev || above.st_ino != named.st_ino);
-	up[3] = after;
-	return differ;
+	return path_normalize(path, normal, sizeof(normal)) == 0 && stat(path, &led) == 0 &&
+	       stat(normal, &named) == 0 &&
+	       (led.st_dev != named.st_dev || led.st_ino != named.st_ino);
 }
 
 /* ".." after a link leads for the kernel beside the link's target, and by name beside the link. Which
@@ -151,10 +142,18 @@ static bool leads_elsewhere(char *path, char *up)
 static int refuse_climb_from_link(char *path, struct error *err)
 {
 	for (char *p = path; (p = strstr(p, "/..")); p++) {
-		if (p > path && (!p[3] || p[3] == '/') && leads_elsewhere(path, p))
+		char after = p[3];
+		bool differ;
+
+		if (after && after != '/')
+			continue;
+		p[3] = '\0';
+		differ = leads_elsewhere(path);
+		p[3] = after;
+		if (differ)
 			return dataset_refuse(err,
-					      "%.*s is a link, and it is not clear where \"..\" "
-					      "after it leads; write the path that is meant "
+					      "there is a link in %.*s, and it is not clear where "
+					      "\"..\" after it leads; write the path that is meant "
 					      "(realpath prints it)",
 					      (int)(p - path), path);
 	}

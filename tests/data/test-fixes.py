@@ -506,7 +506,7 @@ def no_such_file(p):
     yield p.path("type.csv")
 
 
-@case('is a link, and it is not clear where ".." after it leads', has={"right"})
+@case(', and it is not clear where ".." after it leads', has={"right"})
 def up_from_a_link(p):
     """What other programs read was not what was staged."""
     p.write("a/f/right", b"1")
@@ -728,6 +728,20 @@ def test_up_from_a_link_to_a_neighbour_is_clear():
         os.symlink("run1", p.path("latest"))
         status, names, text = staged(p, p.path("latest/../f"))
         assert status == 0 and names == {"b"}, text
+
+
+def test_up_from_a_link_is_refused_in_all_spellings():
+    """Fails where the link has to stand just before the ".."."""
+    with Place() as p:
+        p.write("a/f/right", b"1")
+        p.write("c/f/wrong", b"1")
+        os.makedirs(p.path("a/b/sub"))
+        os.symlink("../a/b", p.path("c/l"))
+        for path in "c/l/../f", "c/l/./../f", "c/l//../f", "c/l/sub/../../f":
+            status, names, text = staged(p, p.path("") + path)
+            assert status != 0 and "there is a link in " + p.path("c/l") in text, (path, status, names, text)
+        status, names, text = staged(p, p.path("") + "a/b/sub/.././../f")
+        assert status == 0 and names == {"right"}, text
 
 
 def staged(p, item):
