@@ -66,55 +66,80 @@ static int check_own(const char *base, struct error *err)
 			  base);
 }
 
-/* Held while it is decided who moves what; two submissions at once would not see each other's
- * movers. A file system without locks: the second mover waits for the first one. */
 _Static_assert(MOVER_MAX_JOBS >= DATASET_MAX_ITEMS, "a copy needs a mover and a lock at most");
 
+/* A file that is locked. Which file it is decides, not its path: two bases may be one directory. */
+struct lock {
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+
 struct locks {
-	int fds[MOVER_MAX_JOBS];
+	struct lock items[MOVER_MAX_JOBS];
 	size_t n;
 };
 
 static void locks_deinit(struct locks *l)
 {
 	while (l->n > 0)
-		close(l->fds[--l->n]);
+		close(l->items[--l->n].fd);
 }
 
-static int lock_base(const char *base, int *fdp, struct error *err)
+static int open_lock(const char *base, struct locks *l, struct error *err)
 {
+	struct lock *lock = &l->items[l->n];
 	_cleanup_(freep) char *path = NULL;
+	struct stat st;
 
 	path = strutil_printf("%s/" LOCK, base);
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	*fdp = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (*fdp < 0)
+	lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (lock->fd < 0)
 		return error_errno(err, errno, "open %s", path);
-	(void)flock(*fdp, LOCK_EX);
+	l->n++;
+	if (fstat(lock->fd, &st) < 0)
+		return error_errno(err, errno, "stat %s", path);
+	lock->dev = st.st_dev;
+	lock->ino = st.st_ino;
 	return 0;
 }
 
-static int compare_bases(const void *a, const void *b)
+static int compare_locks(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const struct lock *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-/* Each base once. All submissions lock them in the same order. */
+/* A file system without locks: the second mover waits for the first one. */
+static int take_lock(const struct lock *lock, struct error *err)
+{
+	while (flock(lock->fd, LOCK_EX) < 0) {
+		if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK)
+			return 0;
+		if (errno != EINTR)
+			return error_errno(err, errno, "lock " LOCK);
+	}
+	return 0;
+}
+
+/* Held while it is decided who moves what; two submissions at once would not see each other's
+ * movers. Each file once, and by all submissions in the same order. */
 static int lock_bases(const struct submit_copies *copies, struct locks *l, struct error *err)
 {
-	const char *bases[MOVER_MAX_JOBS];
 	int r = 0;
 
-	for (size_t i = 0; i < copies->n_items; i++)
-		bases[i] = copies->items[i].base;
-	qsort(bases, copies->n_items, sizeof(*bases), compare_bases);
-	for (size_t i = 0; i < copies->n_items && r == 0; i++) {
-		if (i > 0 && !strcmp(bases[i], bases[i - 1]))
-			continue;
-		r = lock_base(bases[i], &l->fds[l->n], err);
-		l->n += r == 0;
-	}
+	for (size_t i = 0; i < copies->n_items && r == 0; i++)
+		r = open_lock(copies->items[i].base, l, err);
+	if (r == 0)
+		qsort(l->items, l->n, sizeof(*l->items), compare_locks);
+	for (size_t i = 0; i < l->n && r == 0; i++)
+		if (i == 0 || compare_locks(&l->items[i], &l->items[i - 1]) != 0)
+			r = take_lock(&l->items[i], err);
 	return r;
 }
 

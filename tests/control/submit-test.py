@@ -268,6 +268,17 @@ with open({self.path("held")!r}, "w") as f:
         with open(self.path("held")) as f:
             self.assertEqual(json.load(f), bases)
 
+    def test_two_tiers_that_are_one_directory_have_one_lock(self):
+        """The second lock waited for the first for ever."""
+        os.mkdir(self.path("scratch"))
+        os.symlink("scratch", self.path("other"))
+        with open(self.conf, "a") as f:
+            f.write(f"[source near]\nMatch=/near/**\nVisibleOn=mover\nMoverPartition=dm\n"
+                    f"Tiers=other\n[source other]\nMatch={self.dir}/other/**\n"
+                    f"[tier other]\nKind=shared\nPath={self.dir}/other/%u\n")
+        r = self.submit("--stage-data=/far/a.sqsh,/near/b.sqsh", "job.sh")
+        self.assertEqual((r.returncode, self.n_movers), (0, 1), r.stderr)
+
     def test_what_a_mover_brings_is_told_before_the_job_begins(self):
         self.answer("stage-mover", status=3, out="there is no whole copy")
         r = self.stagectl("explain", "x=/far/x")
