@@ -151,7 +151,7 @@ static int cmd_log_run(int argc, char **argv)
 	print_lines(&l);
 	if (code) {
 		output_fail(&err);
-		srun_say_rest(l.rest);
+		srun_say_rest(l.rest, output_error);
 	}
 	free(l.rest);
 	return code;

@@ -330,7 +330,7 @@ static int cmd_report_run(int argc, char **argv)
 	code = collect(&o, &snapshots, &rest, &err);
 	if (code) {
 		output_fail(&err);
-		srun_say_rest(rest);
+		srun_say_rest(rest, output_error);
 	}
 	if (code && (o.from || !snapshots.n_items)) {
 		snapshot_list_deinit(&snapshots);

@@ -340,7 +340,7 @@ static int cmd_status_run(int argc, char **argv)
 	print(&s, code);
 	if (code) {
 		output_fail(&err);
-		srun_say_rest(s.rest);
+		srun_say_rest(s.rest, output_error);
 	} else {
 		code = snapshot_list_get_exit(&s.list);
 	}

@@ -37,6 +37,8 @@
 #define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */
 #define HOLD_EVERY_MS 60000
 #define HOLD_TICK_MS 5000
+#define LATE_AFTER_MS 5000 /* the rate of the first moments says little */
+#define LATE_MAX_QUESTIONS 3
 #define HOLD_PATIENCE_MS 5000
 #define PATH_OF "STAGE_DATA_PATH_" /* what the names in the environment file begin with */
 
@@ -52,7 +54,9 @@ struct wait {
 	struct progress *progress;
 	char *rest; /* see srun.h */
 	uint64_t next_line_ms;
-	uint64_t job_end_ms; /* 0: not asked for yet; UINT64_MAX: unknown, or it was told */
+	uint64_t begun_ms;
+	unsigned n_questions; /* to Slurm, when the job ends */
+	uint64_t job_end_ms;  /* 0: not asked for yet; UINT64_MAX: unknown, or it was told */
 };
 
 enum { OPT_ANY = 256, OPT_ALL_NODES, OPT_HOLD, OPT_NODE_REPORT, OPT_NONE_OK };
@@ -141,20 +145,32 @@ static bool asks_slurm(void)
 	return !node_id || !strcmp(node_id, "0");
 }
 
+/* When the job ends, to job_end_ms. The wait notices nothing else meanwhile, so a slow Slurm is
+ * asked again by a later tick. */
+static void ask_when_it_ends(struct wait *w, uint64_t now_ms)
+{
+	uint64_t left_ms;
+	int r = asks_slurm() ? time_left_ask(&left_ms) : -ENOENT;
+
+	if (r == 0)
+		w->job_end_ms = now_ms + left_ms;
+	else if (r != -ETIMEDOUT || ++w->n_questions == LATE_MAX_QUESTIONS)
+		w->job_end_ms = UINT64_MAX;
+}
+
 /* A job that ends before its data is there has waited for nothing: say so while the user can still
- * submit it with more time. The rate of the first moments says little, so this is called later. */
+ * submit it with more time. */
 static void tell_if_late(struct wait *w)
 {
 	char need[PARSE_DURATION_TEXT], left[PARSE_DURATION_TEXT];
 	const struct snapshot *s = snapshot_list_get_slowest(&w->list, &(size_t){ 0 });
 	uint64_t now_ms = clock_ms(), left_ms;
 
-	if (!s || !s->eta_ms || w->job_end_ms == UINT64_MAX)
+	if (!s || !s->eta_ms || w->job_end_ms == UINT64_MAX || now_ms < w->begun_ms + LATE_AFTER_MS)
 		return;
 	if (!w->job_end_ms)
-		w->job_end_ms = asks_slurm() && time_left_ask(&left_ms) == 0 ? now_ms + left_ms
-									     : UINT64_MAX;
-	if (w->job_end_ms == UINT64_MAX || now_ms + s->eta_ms <= w->job_end_ms)
+		ask_when_it_ends(w, now_ms);
+	if (!w->job_end_ms || w->job_end_ms == UINT64_MAX || now_ms + s->eta_ms <= w->job_end_ms)
 		return;
 	left_ms = w->job_end_ms > now_ms ? w->job_end_ms - now_ms : 0;
 	fprintf(stderr,
@@ -314,18 +330,17 @@ static void tell_failure(const struct wait *w, int code, const struct error *err
 
 	if (!w->hold || code == STAGE_EXIT_INTERRUPTED) {
 		output_error("%s", err->text);
-		srun_say_rest(w->rest);
+		srun_say_rest(w->rest, output_error);
 		return;
 	}
 	output_held("staging failed%s%s, so the %s was not started: %s", node ? " on " : "",
 		    node ?: "", what, err->text);
-	for (const char *rest = w->rest; rest && *rest; rest = strchr(rest, '\n') + 1)
-		output_held("%.*s", (int)strcspn(rest, "\n"), rest);
+	srun_say_rest(w->rest, output_held);
 }
 
 static int cmd_wait_run(int argc, char **argv)
 {
-	struct wait w = { 0 };
+	struct wait w = { .begun_ms = clock_ms() };
 	struct rpc_handler h = { .on_message = on_message, .arg = &w };
 	_cleanup_(kv_freep) struct kv *request = NULL;
 	struct error err = ERROR_INIT;

@@ -80,9 +80,9 @@ static void check_conf(struct doctor *d)
 		doctor_tell(d, DOCTOR_WARN, "add [source NAME] Match=/path/**",
 			    "no source is allowed");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rule%s, %zu tiers, digest %s",
+		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rule%s, %zu tier%s, digest %s",
 			    d->conf->n_sources, d->conf->n_sources == 1 ? "" : "s",
-			    d->conf->n_tiers, d->conf->hash);
+			    d->conf->n_tiers, d->conf->n_tiers == 1 ? "" : "s", d->conf->hash);
 }
 
 static void check_rules(struct doctor *d)

@@ -337,10 +337,10 @@ static void report_failures(struct srun *s)
 		*s->request->restp = strdup(first + length + 1);
 }
 
-void srun_say_rest(const char *rest)
+void srun_say_rest(const char *rest, void (*say)(const char *fmt, ...))
 {
 	for (; rest && *rest; rest = strchr(rest, '\n') + 1)
-		output_error("%.*s", (int)strcspn(rest, "\n"), rest);
+		say("%.*s", (int)strcspn(rest, "\n"), rest);
 }
 
 static int run_loop(struct srun *s, struct waitloop *loop)

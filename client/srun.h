@@ -39,8 +39,8 @@ bool srun_is_needed(void);
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);
 
-/* Says that, after err. */
-void srun_say_rest(const char *rest);
+/* Says that, after err; say is output_error() or output_held(). */
+void srun_say_rest(const char *rest, void (*say)(const char *fmt, ...));
 
 /* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
  * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before,

@@ -8,7 +8,7 @@
 #include "client/capture.h"
 #include "common/util/cleanup.h"
 
-#define SQUEUE_MS 3000
+#define SQUEUE_MS 1000
 
 /* Days, hours, minutes, seconds: how many are one of the field before, and what ends the field. */
 static const struct {
@@ -18,16 +18,16 @@ static const struct {
 
 int time_left_from_string(const char *text, uint64_t *secondsp)
 {
-	const char *hours = strchr(text, '-');
+	const char *dash = strchr(text, '-');
 	size_t n_colons = 0, at;
 	uint64_t sum = 0;
 	char *end;
 
 	for (const char *c = text; *c; c++)
 		n_colons += *c == ':';
-	if (n_colons < 1 || n_colons > 2 || (hours && n_colons != 2))
+	if (n_colons < 1 || n_colons > 2 || (dash && n_colons != 2))
 		return -EINVAL;
-	for (at = hours ? 0 : 3 - n_colons; at < ARRAY_SIZE(fields); at++) {
+	for (at = dash ? 0 : 3 - n_colons; at < ARRAY_SIZE(fields); at++) {
 		if (!isdigit((unsigned char)*text))
 			return -EINVAL;
 		sum = sum * fields[at].n + strtoul(text, &end, 10);
@@ -45,9 +45,10 @@ int time_left_ask(uint64_t *msp)
 	const char *const argv[] = { "squeue", "-h", "-o", "%L", "-j", job, NULL };
 	_cleanup_(freep) char *text = NULL;
 	uint64_t seconds;
+	int r = job ? capture_slurm(argv, SQUEUE_MS, &text) : -ENOENT;
 
-	if (!job || capture_slurm(argv, SQUEUE_MS, &text) != 0)
-		return -ENOENT;
+	if (r != 0)
+		return r == -ETIMEDOUT ? r : -ENOENT;
 	text[strcspn(text, "\n")] = '\0';
 	if (time_left_from_string(text + strspn(text, " "), &seconds) < 0)
 		return -ENOENT;

@@ -1103,22 +1103,52 @@ class WholeJob(unittest.TestCase):
             self.assertEqual(one.requests[0]["names"], "x")
 
     def test_a_held_script_is_told_that_its_time_will_not_do(self):
-        """Once, and not where the time is enough or unknown."""
+        """Once, and not where the time is enough or unknown. The data is not ready before Slurm was asked."""
+        asked = f"{self.top}/asked"
         with open(f"{self.top}/squeue", "w") as f:
-            f.write("#!/bin/sh\necho \"$FAKE_SQUEUE\"\n")
+            f.write(f"#!/bin/sh\necho \"$FAKE_SQUEUE\"\n: >{asked}\n")
         os.chmod(f"{self.top}/squeue", 0o755)
         for left, said in ("0:45", 1), ("59:00", 0), ("UNLIMITED", 0):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(asked)
+
             def wait(request):
                 yield dataset("a", "staging", bytes=3, total=100, rate=10, eta=131000)
-                time.sleep(5.5)
+                self.wait_for_file(asked)
                 yield dataset("a", "ready")
                 yield done()
+            begin = time.monotonic()
             with FakeDaemon(wait=wait) as d:
                 r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, FAKE_SQUEUE=left,
                              PATH=f"{self.top}:{os.environ['PATH']}")
             self.assertEqual(r.returncode, 0, r.stderr)
-            self.assertEqual(len(re.findall("stage-data: warning: staging a needs 2:11 more, the job has 0:4[45] left; ask for "
+            self.assertTrue(os.path.exists(asked), "nobody has asked Slurm")
+            self.assertGreater(time.monotonic() - begin, 4.9, "the rate of the first moments says little")
+            self.assertEqual(len(re.findall(r"stage-data: warning: staging a needs 2:11 more, the job has 0:[34]\d left; ask for "
                                             "more --time\n", r.stderr)), said, r.stderr)
+
+    def wait_for_file(self, path):
+        for _ in range(300):
+            if os.path.exists(path):
+                break
+            time.sleep(0.1)
+
+    def test_a_slurm_that_does_not_answer_is_asked_again(self):
+        """The wait notices nothing else meanwhile, so it does not wait long for the answer."""
+        first, asked = f"{self.top}/first", f"{self.top}/asked"
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write(f"#!/bin/sh\n[ -e {first} ] || {{ : >{first}; exec sleep 100; }}\necho 0:30\n: >{asked}\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+
+        def wait(request):
+            yield dataset("a", "staging", bytes=3, total=100, rate=10, eta=131000)
+            self.wait_for_file(asked)
+            yield dataset("a", "ready")
+            yield done()
+        with FakeDaemon(wait=wait) as d:
+            r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, PATH=f"{self.top}:{os.environ['PATH']}")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("stage-data: warning: staging a needs 2:11 more, the job has 0:30 left; ", r.stderr)
 
     def test_all_nodes_that_fail_are_named_with_their_reasons(self):
         """Fails where the first one alone is named."""
@@ -1928,7 +1958,8 @@ class Helping(unittest.TestCase):
             return " ".join(stagectl("doctor", STAGE_CONF=conf).stdout.split())
         cases = [
             ("", "warn configuration no source is allowed -> add [source NAME]"),
-            (source, "ok configuration 1 source rule"),
+            (source, "ok configuration 1 source rule, 1 tier, digest "),
+            (source + "[source other]\nMatch=/other/**\n", "ok configuration 2 source rules, "),
             (source + "[daemon]\nEnabled=no\n", "staging is switched off"),
             ("[nothing]\n", "'stagectl check-config' shows every error"),
             (f"[tier ssd]\nKind=disk\nPath={top}/away\n", f"tier ssd: {top}/away: No such file or directory -> mount it"),
