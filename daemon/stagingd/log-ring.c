@@ -39,9 +39,8 @@ static void drop_line(struct log_ring *ring)
 		;
 }
 
-void log_ring_add(void *arg, const char *line)
+void log_ring_add(struct log_ring *ring, const char *line)
 {
-	struct log_ring *ring = arg;
 	size_t n = strnlen(line, LOG_RING_SIZE / 4);
 
 	while (ring->end + n + 1 - ring->start > LOG_RING_SIZE)

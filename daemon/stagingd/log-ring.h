@@ -16,8 +16,8 @@ int log_ring_new(struct log_ring **ringp);
 void log_ring_free(struct log_ring *ring);
 DEFINE_FREEP(struct log_ring, log_ring_free)
 
-/* Adds a line; can be used as log_hook. Lines longer than a quarter of the ring are cut. */
-void log_ring_add(void *ring, const char *line);
+/* Adds a line. Lines longer than a quarter of the ring are cut. */
+void log_ring_add(struct log_ring *ring, const char *line);
 
 /* Copies the line at *offsetp (0: the oldest) into buf, without its newline, and sets *offsetp to
  * the next line. If the line at *offsetp is already overwritten, the oldest one is read. Returns
