@@ -200,6 +200,7 @@ class Scaling(unittest.TestCase):
             self.line(f"3 nodes: {start}", ours=[1.0, 9.0, 2.0], theirs=[0.5]),
             self.line("3 nodes: messages to slurmctld", unit="", ours=[31], theirs=[16]),
             self.line("40 nodes: a node fails", ours=[11.6]),
+            json.dumps({"table": "many nodes", "row": "40 nodes: a node dies", "failed": "no end"}),
             json.dumps({"table": "many nodes", "row": "100 nodes", "failed": "no memory"})], "2026-01-01")
         rows = benchscaling.merge(rows, ["", self.line(f"40 nodes: {start}", ours=[4.0], theirs=[2.0], load=3.0)], "2026-01-02")
         text = benchscaling.document(rows)
@@ -207,7 +208,9 @@ class Scaling(unittest.TestCase):
         self.assertIn("| 40 | 2026-01-02 | 3 | 4.00, 2.00 |", text)
         self.assertIn("| 40 nodes: a node fails | 2026-01-01 | 1 | 11.60 |", text)
         self.assertIn("100 nodes, 2026-01-01: failed: no memory", text)
-        rows = benchscaling.merge(rows, [self.line(f"100 nodes: {start}", ours=[8.0], theirs=[3.0])], "2026-01-03")
+        self.assertIn("40 nodes: a node dies, 2026-01-01: failed: no end", text)
+        rows = benchscaling.merge(rows, [self.line(f"100 nodes: {start}", ours=[8.0], theirs=[3.0]),
+                                         self.line("40 nodes: a node dies", ours=[8.0])], "2026-01-03")
         self.assertNotIn("failed", benchscaling.document(rows))
 
 

@@ -41,9 +41,11 @@ def merge(rows, lines, date):
         if line.strip():
             row = json.loads(line)
             new[row["row"]] = {**row, "date": date}
-    measured = {name.split(" ")[0] for name, row in new.items() if "failed" not in row}
-    # What failed the last time did not, now.
-    return {name: row for name, row in rows.items() if "failed" not in row or name.split(" ")[0] not in measured} | new
+    measured = [name for name, row in new.items() if "failed" not in row]
+    # What failed the last time did not, now: a row, or a number of nodes with all its rows. A fault
+    # has a row of its own.
+    return {name: row for name, row in rows.items()
+            if "failed" not in row or not any(f"{m}:".startswith(f"{name}:") for m in measured)} | new
 
 
 def number(row, values):
@@ -88,7 +90,8 @@ def faults_table(rows):
 def document(rows):
     """What scaling.md says of the rows"""
     failed = [f"- {name}, {row['date']}: failed: {row['failed']}" for name, row in rows.items() if "failed" in row]
-    text = ["Each cell has two medians, with datasets and without. \"Load\" is the machine's load average.", "",
+    text = ["Each cell has two medians, with datasets and without; what is read of the sources is of one job with datasets. "
+            "\"Load\" is the machine's load average.", "",
             *jobs_table(rows), "", *faults_table(rows), ""]
     return "\n".join(text + (failed + [""] if failed else []))
 
