@@ -14,6 +14,7 @@
 #include "daemon/engines/archive/archive-sort.h"
 #include "daemon/engines/archive/archive-table.h"
 #include "daemon/engines/archive/zip-names.h"
+#include "daemon/engines/copy/tree.h"
 
 enum {
 	INDEX_MAX_LINK = 4095,
@@ -241,12 +242,6 @@ static int note_replaced(struct archive_index *x, struct archive_record *rec, co
 	return 0;
 }
 
-static int refuse_top(struct error *err)
-{
-	return error_set(err, EINVAL,
-			 "a member that is no directory has the name of the top of the archive");
-}
-
 /* The entry for a member that is no directory; what had its name before is replaced. */
 static int take_place(struct archive_index *x, const char *path, uint32_t *ip, struct error *err)
 {
@@ -255,7 +250,7 @@ static int take_place(struct archive_index *x, const char *path, uint32_t *ip, s
 	int r;
 
 	if (!*path)
-		return refuse_top(err);
+		return tree_refuse_top(err);
 	r = get_dir(x, path, slash ? (size_t)(slash - path) : 0, &dir, err);
 	if (r < 0)
 		return r;
@@ -332,7 +327,7 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	int r;
 
 	if (!*path) /* also one to itself */
-		return refuse_top(err);
+		return tree_refuse_top(err);
 	if (m->size > 0)
 		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
 	r = archive_index_get_path(x, m->link, to, err);

@@ -281,9 +281,7 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	int r;
 
 	if (!*path)
-		return error_set(
-			err, EINVAL,
-			"a member that is no directory has the name of the top of the archive");
+		return tree_refuse_top(err);
 	if (m->size > 0)
 		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
 	r = get_path(l, m->link, to, err);

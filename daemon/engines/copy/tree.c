@@ -91,12 +91,16 @@ static int refuse_dir(const char *path, struct error *err)
 			 path);
 }
 
+int tree_refuse_top(struct error *err)
+{
+	return error_set(err, EINVAL,
+			 "a member that is no directory has the name of the top of the archive");
+}
+
 static int get_place(struct tree *t, const char *path, struct tree_place *place, struct error *err)
 {
 	if (!*path)
-		return error_set(err, EINVAL,
-				 "a member that is no directory has the name of the top of the "
-				 "archive");
+		return tree_refuse_top(err);
 	if (tree_dirs_has(t->dirs, path))
 		return refuse_dir(path, err);
 	return tree_dirs_get(t->dirs, path, parent_size(path), true, &place->dir, err);

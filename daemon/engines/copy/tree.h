@@ -53,6 +53,9 @@ struct tree_place {
 	struct tree_dir *dir;
 };
 
+/* -EINVAL: of a member whose path is empty. */
+int tree_refuse_top(struct error *err);
+
 int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sparse,
 			struct tree_place *place, struct error *err);
 int tree_get_link_place(struct tree *t, const char *path, struct tree_place *place,
