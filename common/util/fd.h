@@ -32,7 +32,7 @@ int fd_set_cloexec(int fd, bool on);
  * own (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
 int fd_reopen(int fd, int flags);
 
-/* As many descriptors as this process may have, at most 65,536. */
+/* As many descriptors as this process may have: up to 65,536, or as many as it has already. */
 void fd_raise_limit(void);
 
 /* Closes every fd >= from: close_range(2), else /proc/self/fd, else up to the limit. */

@@ -211,6 +211,27 @@ static void test_pieces_are_read_and_written_at_their_offsets(void **state)
 	close(ends[1]);
 }
 
+static void test_a_limit_is_raised_and_never_lowered(void **state)
+{
+	struct rlimit before, limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = (struct rlimit){ 70000, before.rlim_max > 70001 ? before.rlim_max : 70001 };
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0) {
+		print_message("this user may not have so many descriptors\n");
+		skip();
+	}
+	fd_raise_limit();
+	getrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(limit.rlim_cur, 70000);
+	limit.rlim_cur = 1000;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	fd_raise_limit();
+	getrlimit(RLIMIT_NOFILE, &limit);
+	assert_int_equal(limit.rlim_cur, 65536);
+	setrlimit(RLIMIT_NOFILE, &before);
+}
+
 int main(void)
 {
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
@@ -219,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_close_from_with_and_without_close_range),
 		SCRATCH(test_files_are_read_whole_or_refused),
 		SCRATCH(test_pieces_are_read_and_written_at_their_offsets),
+		cmocka_unit_test(test_a_limit_is_raised_and_never_lowered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
