@@ -70,7 +70,6 @@ int conf_check_match(char **valuep, struct conf_report *r)
 	if (is_list(*valuep))
 		return conf_report(r, EINVAL, "write a [source] section for each",
 				   "Match takes one pattern, and \"%s\" has several", *valuep);
-
 	if (strpbrk(*valuep, "[{") && **valuep == '/')
 		return conf_report(r, EINVAL, "write a section for each",
 				   "Match knows * ? and ** and neither {a,b} nor [..]");

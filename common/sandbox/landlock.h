@@ -7,8 +7,8 @@
 
 /* From now on, the calling thread and the threads that it makes cannot open a file for writing, and
  * cannot create or remove a name; from Linux 6.2 on they cannot truncate a file either. Open
- * descriptors are not affected. 0, or -errno: -ENOSYS or -EOPNOTSUPP if the kernel has no Landlock.
- * */
+ * descriptors are not affected. 0, or -errno: -ENOSYS or -EOPNOTSUPP if the kernel has no
+ * Landlock. */
 int landlock_forbid_writing(void);
 
 /* 1 or more; -errno: there is none. */

@@ -49,9 +49,9 @@ witness() {
 	[[ $(on n1 grep "/job_$1 " /var/log/slurm-witness.log | tail -n 1) == *"/job_$1 $2" ]]
 }
 
-# What Slurm loses by itself is not held against us, and every other empty group is. What breaks it: a snapshot that
-# calls no group lost, in its first part, one that calls each empty one so, in its second, and one that doesn't read
-# Slurm's log, in its third.
+# What Slurm loses by itself is not held against us, and every other empty group is. What breaks it:
+# a snapshot that calls no group lost, in its first part, one that calls each empty one so, in its
+# second, and one that doesn't read Slurm's log, in its third.
 test_only_a_group_that_slurm_has_lost_by_itself_is_let_pass() {
 	local id group pid
 
@@ -88,7 +88,8 @@ test_only_a_group_that_slurm_has_lost_by_itself_is_let_pass() {
 	assert_eq "" "$(on n1 bash -s cgroups "$id" <"$lib/snapshot")" "what is left"
 }
 
-# The same on cgroup v2. What breaks it: a snapshot that does not read Slurm's log, or takes our group for Slurm's.
+# The same on cgroup v2. What breaks it: a snapshot that does not read Slurm's log, or takes our
+# group for Slurm's.
 test_a_group_that_slurm_has_lost_on_cgroup_v2_is_let_pass() {
 	local job=4000000 group
 

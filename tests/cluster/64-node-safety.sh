@@ -1,8 +1,10 @@
-# What a job does to drain its node: an image's server is stopped, processes are ended while they wait for it, and all that
-# runs as the user is killed, limited or starved. Slurm drains a node where a process of a job does not end.
+# What a job does to drain its node: an image's server is stopped, processes are ended while they
+# wait for it, and all that runs as the user is killed, limited or starved. Slurm drains a node
+# where a process of a job does not end.
 # shellcheck shell=bash
 
-# For a job's script: the server of its image. Found before anything is opened, since each child's close counts.
+# For a job's script: the server of its image. Found before anything is opened, since each child's
+# close counts.
 readonly find_server='server=$(pgrep -u alice -x stage-worker); export server; echo begun'
 
 # Ends when that was done.
@@ -34,8 +36,9 @@ nodes_stay() {
 	assert_nodes_fine
 }
 
-# The close is the first on that mount. Its process exits and no signal reaches it; the process of the second is killed in
-# an exec; in the third the first thread has ended, and the last one closes the file.
+# The close is the first on that mount. Its process exits and no signal reaches it; the process of
+# the second is killed in an exec; in the third the first thread has ended, and the last one closes
+# the file.
 test_a_process_that_exits_while_the_server_is_stopped() {
 	local exits execs threads id
 
@@ -92,7 +95,8 @@ for i in 1 2 3 4; do
 done
 sleep 0.5'
 
-# safety_attack NODE ATTACK: on all that runs as the user outside of his job, before and while its server is stopped
+# safety_attack NODE ATTACK: on all that runs as the user outside of his job, before and while its
+# server is stopped
 safety_attack() {
 	safety_submit "$1" <<-EOS
 	$find_server
@@ -129,7 +133,8 @@ test_a_killed_process_where_the_users_helpers_are_starved() {
 	nodes_stay "n1=$idle" "n2=$bound" "n3=$reniced"
 }
 
-# The user unmounts what is hung; it was opened by a process that was stopped; one of a step is ended by scancel.
+# The user unmounts what is hung; it was opened by a process that was stopped; one of a step is
+# ended by scancel.
 test_a_killed_process_whose_mount_is_gone() {
 	local unmounted step group
 
@@ -202,8 +207,8 @@ test_a_process_that_is_in_the_image_otherwise() {
 	tricks n1=mapped n2=namespaced n3=stopped
 }
 
-# sudo and newuidmap give a process of the job another uid; the kernel reads pages of the image for a core file.
-# Fails when threads of the job's uid alone are looked at.
+# sudo and newuidmap give a process of the job another uid; the kernel reads pages of the image for
+# a core file. Fails when threads of the job's uid alone are looked at.
 test_a_process_that_has_become_another_users() {
 	gcc -O2 -pthread -o "$pfs/drain-tricks-setuid" "$here/drain-tricks.c"
 	chmod 4755 "$pfs/drain-tricks-setuid"
@@ -211,8 +216,8 @@ test_a_process_that_has_become_another_users() {
 	tricks n1=become-root n2=become-another n3=dumped
 }
 
-# Where Slurm tracks processes without cgroups, those of the job's uid are looked at, and all while a server is stopped.
-# Fails when these are those of the job's uid alone.
+# Where Slurm tracks processes without cgroups, those of the job's uid are looked at, and all while
+# a server is stopped. Fails when these are those of the job's uid alone.
 test_a_process_that_has_become_another_users_without_cgroups() {
 	"$cluster" restart --cgroups none
 	gcc -O2 -pthread -o "$pfs/drain-tricks-setuid" "$here/drain-tricks.c"
@@ -221,8 +226,9 @@ test_a_process_that_has_become_another_users_without_cgroups() {
 	tricks n1=become-root n2=become-another n3=aio
 }
 
-# hang_beside NODE TRICK [PROGRAM]: one job has the image, which PROGRAM serves, and another one of the user's, which is over
-# before, hangs in it. Its id is added to `beside`, that of the first to `holders`.
+# hang_beside NODE TRICK [PROGRAM]: one job has the image, which PROGRAM serves, and another one of
+# the user's, which is over before, hangs in it. Its id is added to `beside`, that of the first to
+# `holders`.
 hang_beside() {
 	local id
 
@@ -284,8 +290,8 @@ test_a_process_of_another_job_while_squashfuse_serves() {
 	besides_end
 }
 
-# A thousand threads exit and are killed, again and again, while readers never leave the connection without a request.
-# Fails where a thread counts as hung though it is switched to, or runs.
+# A thousand threads exit and are killed, again and again, while readers never leave the connection
+# without a request. Fails where a thread counts as hung though it is switched to, or runs.
 test_a_healthy_mount_stays_under_load() {
 	local id
 
