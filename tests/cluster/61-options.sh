@@ -194,7 +194,8 @@ test_a_canary_key_is_nowhere() {
 	assert_lacks "$out" "$key"
 }
 
-# Fails when explain says "plain" of a directory, or that a disk's space is not known of what is planned for it.
+# Fails when explain says "plain" of a directory, or that a disk's space is not known of what is
+# planned for it.
 test_explain_says_directory() {
 	local out
 

@@ -302,7 +302,8 @@ test_an_extracted_tar_leaves_what_it_does_not_take() {
 	head -c 150M /dev/urandom >"$pfs/gate/large"
 	at_end "rm -f '$pfs/gate/small.tar' '$pfs/gate/large'"
 	chmod 0644 "$pfs/gate/small.tar" "$pfs/gate/large"
-	# 115 MiB of pages and 150 MiB fit into 90 %; with what was reserved for the tar, 146 MiB, they do not
+	# 115 MiB of pages and 150 MiB fit into 90 %; with what was reserved for the tar, 146 MiB,
+	# they do not
 	id=$(job_submit alice -w n1 --mem=312 --stage-data="t=/srv/pfs/gate/small.tar:shm:method=extract" <<-'EOS'
 	stagectl add l=/srv/pfs/gate/large:shm
 	stagectl wait l && echo "both are there"
@@ -314,7 +315,8 @@ test_an_extracted_tar_leaves_what_it_does_not_take() {
 	wait_until 10 job_nodes_clean "$id"
 }
 
-# Fails when a cgroup without a limit is taken for one that limits: no log said that --mem does not hold.
+# Fails when a cgroup without a limit is taken for one that limits: no log said that --mem does not
+# hold.
 test_the_log_says_that_slurm_limits_no_memory() {
 	local id out
 
@@ -330,7 +332,8 @@ test_the_log_says_that_slurm_limits_no_memory() {
 	assert_match "$(on n1 "$prefix/bin/stagectl" doctor)" "ConstrainRAMSpace=no in the cgroup.conf of this node, and yes in what"
 }
 
-# Fails when the bytes that were wanted next are given for the size of the archive, which nobody knows.
+# Fails when the bytes that were wanted next are given for the size of the archive, which nobody
+# knows.
 test_an_archive_of_unknown_size_says_what_there_is_for_it() {
 	local id
 

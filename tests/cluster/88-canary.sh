@@ -116,7 +116,8 @@ test_a_node_without_the_plugin_is_no_silent_one() {
 	assert_nodes_fine
 }
 
-# Fails when the documents say more than is so: nobody holds a script whose own node lacks the plugin.
+# Fails when the documents say more than is so: nobody holds a script whose own node lacks the
+# plugin.
 test_a_script_on_a_node_without_the_plugin_is_not_held() {
 	local id out
 
@@ -142,7 +143,8 @@ reaped() {
 	on "$1" test ! -e "/run/stage-data/$2"
 }
 
-# A step reads plugstack.conf anew, slurmd does not. Fails when such a job is not staged, or the timer does not clean up.
+# A step reads plugstack.conf anew, slurmd does not. Fails when such a job is not staged, or the
+# timer does not clean up.
 test_a_slurmd_that_was_not_restarted_leaves_the_data_to_the_timer() {
 	local id
 
@@ -242,8 +244,8 @@ test_a_rule_is_narrowed_for_a_trial() {
 	assert_contains "$out" "rule pfs of the site does not admit user bob"
 }
 
-# The shell of salloc is on the login node, where its variables name no data. Fails when the recipe of the manual
-# page does not give them.
+# The shell of salloc is on the login node, where its variables name no data. Fails when the recipe
+# of the manual page does not give them.
 test_the_shell_of_salloc_gets_its_paths_from_a_node() {
 	local out
 
