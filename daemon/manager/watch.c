@@ -22,7 +22,9 @@
  *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
  * makes groups there. They may have any uid: sudo and newuidmap keep what the user has opened. Else
- * they are those of the job's uid, which are the user's other jobs', too.
+ * they are those of the job's uid, which are the user's other jobs', too. If the job's cgroup was
+ * found once and is not found now, no thread counts: either the look has failed, or Slurm has
+ * removed the cgroup, and the job has no thread.
  *
  * These may read the job's mounts, and one of their threads can hang there, with nobody else who
  * could free it: the manager of its own job has no part in the connection. Where it hangs cannot be
@@ -137,6 +139,9 @@ static int begin_pass(struct watch *w)
 	if (w->proc_fd < 0)
 		return w->proc_fd;
 	stopped = has_stopped_server(w, clock_ms());
+	w->has_group |= r == 0;
+	if (r < 0 && w->has_group && !stopped)
+		return r;
 	if (r == 0 && stopped)
 		*strrchr(group, '/') = '\0';
 	return proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group,

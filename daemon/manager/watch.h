@@ -35,6 +35,7 @@ struct watch {
 	uint64_t stopped_ms;	   /* when one of these was last seen stopped; 0: never */
 	uint64_t last_ms, next_ms; /* looks; 0: none yet, now */
 	uint64_t waiting_since_ms[RUNDIR_MAX_SLOTS]; /* at each look since then; 0: not now */
+	bool has_group;				     /* a cgroup of the job was found once */
 	int proc_fd;				     /* the node's processes; -1: not opened yet */
 	struct proc_look look;
 	struct watch_thread threads[WATCH_MAX_THREADS];
