@@ -22,6 +22,7 @@
 #include "common/dataset/path-filter.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/tree-fingerprint.h"
@@ -31,7 +32,6 @@
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 
-#define COUNT_PAGE 4096
 #define COUNT_MEMBERS_AT_ONCE 32
 
 struct counting {
@@ -85,7 +85,7 @@ static void add_file(struct counting *c, const struct stat *st)
 			charge = (charge + st->st_nlink - 1) / st->st_nlink;
 		atomic_fetch_add(&c->charge, charge);
 	} else {
-		atomic_fetch_add(&c->charge, COUNT_PAGE);
+		atomic_fetch_add(&c->charge, page_get_size());
 	}
 	if ((atomic_fetch_add(&c->files, 1) & 255) == 0)
 		check_limits(c);
@@ -369,7 +369,7 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 		r = check_selected(&c, err);
 	facts->bytes = atomic_load(&c.bytes);
 	facts->n_files = atomic_load(&c.files);
-	facts->copy_bytes = atomic_load(&c.charge) + COUNT_PAGE * atomic_load(&c.dirs);
+	facts->copy_bytes = atomic_load(&c.charge) + page_get_size() * atomic_load(&c.dirs);
 	facts->copy_files = facts->n_files + atomic_load(&c.dirs);
 	facts->print = atomic_load(&c.print);
 	facts->counted = !atomic_load(&c.cut);

@@ -15,6 +15,7 @@
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "common/util/url.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
@@ -30,7 +31,6 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"
 
-#define PROBE_PAGE 4096
 #define PROBE_PEEK_SIZE (1 << 20) /* bytes of an archive that are read for its first headers */
 /* An lz4 block can only be unpacked as a whole, and may have 4 MiB. */
 #define PROBE_PEEK_LZ4_SIZE (PROBE_PEEK_SIZE + (4 << 20))
@@ -38,11 +38,6 @@
 #define ZIP_RATIO 3
 
 /* ---- one file ---- */
-
-static uint64_t round_up(uint64_t n)
-{
-	return (n + PROBE_PAGE - 1) / PROBE_PAGE * PROBE_PAGE;
-}
 
 /* Returns whether the user, or the name, says that the source is a tar. Then a file that cannot be
  * read as a tar is damaged, and extraction reports how. */
@@ -223,7 +218,7 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 	r = decode_open_zip_file(&d, NULL, src->fd, err);
 	facts->extract_bytes = facts->extract_files = 0;
 	while (r == 0 && (r = decode_next(d, &m, err)) > 0) {
-		facts->extract_bytes += round_up(m.size);
+		facts->extract_bytes += page_round_up(m.size);
 		facts->extract_files++;
 		r = 0;
 	}
@@ -283,7 +278,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	e = estimate_unpacked(src->fd, facts->bytes, facts->filter);
 	if (facts->format == FORMAT_TAR && !facts->filter)
 		sample_tar(src->fd, src->is_remote ? 1 : PROBE_MAX_JUMPS, &sample);
-	facts->extract_bytes = round_up(
+	facts->extract_bytes = page_round_up(
 		facts->format == FORMAT_TAR ? tar_sample_estimate(&sample, e.bytes) : e.bytes);
 	facts->extract_exact = facts->format == FORMAT_TAR && sample.ended;
 	facts->extract_files = sample.ended ? sample.n_files : 0;
@@ -309,7 +304,7 @@ static int probe_objects(const struct source *src, struct facts *facts)
 {
 	for (size_t i = 0; i < src->n_objects; i++) {
 		facts->bytes += src->objects[i].size;
-		facts->copy_bytes += round_up(src->objects[i].size);
+		facts->copy_bytes += page_round_up(src->objects[i].size);
 	}
 	facts->n_files = src->n_objects;
 	facts->copy_files = src->n_objects + 1;

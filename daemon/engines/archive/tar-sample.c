@@ -7,10 +7,10 @@
 
 #include <string.h>
 
+#include "common/util/page.h"
 #include "daemon/engines/archive/magic.h"
 
 #define BLOCK 512
-#define PAGE 4096
 #define SIZE_AT 124
 #define SIZE_SIZE 12
 #define TYPE_AT 156
@@ -48,10 +48,10 @@ static void count(struct tar_sample *s, unsigned char type, uint64_t size)
 		break;
 	case '2':
 	case '5':
-		s->charge += PAGE;
+		s->charge += page_get_size();
 		break;
 	default:
-		s->charge += round_up(size, PAGE);
+		s->charge += page_round_up(size);
 	}
 	s->n_files++;
 }

@@ -5,6 +5,7 @@
  */
 #include "daemon/engines/archive/untar-left.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,7 +13,6 @@
 #include "common/util/error.h"
 #include "daemon/engines/copy/copy-file.h"
 
-#define MAX_WRITERS 16
 #define MAX_LARGE 8 /* buffers of COPY_BUFFER_SIZE */
 #define PART_SIZE (2ULL * COPY_BUFFER_SIZE)
 
@@ -28,8 +28,8 @@ struct left {
 	struct stage_io *io;
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* a range has no helper */
-	struct left_writer *writers[MAX_WRITERS];
-	struct copying *copyings[MAX_WRITERS]; /* of the writer of this number */
+	struct left_writer *writers[LEFT_MAX_WRITERS];
+	struct copying *copyings[LEFT_MAX_WRITERS]; /* of the writer of this number */
 	unsigned n_large;
 	_Atomic unsigned n_open; /* with parts that nobody has */
 	_Atomic uint64_t n_announced;
@@ -57,13 +57,14 @@ void left_free(struct left *l)
 	free(l);
 }
 
-/* l is locked. */
+/* l is locked. The caller knows that it is there: no more than LEFT_MAX_WRITERS join. */
 static unsigned find(const struct left *l, const struct left_writer *w)
 {
 	unsigned i = 0;
 
-	while (i < MAX_WRITERS - 1 && l->writers[i] != w)
+	while (i < LEFT_MAX_WRITERS && l->writers[i] != w)
 		i++;
+	assert(i < LEFT_MAX_WRITERS);
 	return i;
 }
 
@@ -87,7 +88,7 @@ void left_part(struct left *l, struct left_writer *w)
 static void wake_all(struct left *l)
 {
 	pthread_mutex_lock(&l->lock);
-	for (unsigned i = 0; i < MAX_WRITERS; i++) {
+	for (unsigned i = 0; i < LEFT_MAX_WRITERS; i++) {
 		if (!l->writers[i])
 			continue;
 		pthread_mutex_lock(l->writers[i]->lock);
@@ -230,7 +231,7 @@ void left_help(struct left *l, struct left_writer *w)
 	struct copying *c;
 
 	pthread_mutex_lock(&l->lock);
-	for (unsigned i = 0; i < MAX_WRITERS; i++) {
+	for (unsigned i = 0; i < LEFT_MAX_WRITERS; i++) {
 		c = l->copyings[i];
 		if (!c || c->next >= c->range.to || !get_buffer(l, w))
 			continue;

@@ -12,6 +12,8 @@
 
 #include "common/util/cleanup.h"
 
+#define LEFT_MAX_WRITERS 16 /* at one time */
+
 struct stage_io;
 struct error;
 struct left;
@@ -31,6 +33,7 @@ struct left_writer {
 	size_t size;
 	bool fails; /* there was no memory for it */
 };
+/* At most LEFT_MAX_WRITERS are between these two. */
 void left_join(struct left *l, struct left_writer *w);
 void left_part(struct left *l, struct left_writer *w);
 

@@ -18,6 +18,7 @@
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
 #include "common/util/fnv.h"
+#include "common/util/page.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/archive/untar-left.h"
 #include "daemon/engines/archive/untar-queue.h"
@@ -25,9 +26,7 @@
 #include "daemon/engines/copy/block.h"
 #include "daemon/engines/copy/stage-io.h"
 
-#define MAX_WRITERS 16
 #define HUGE_SIZE (2u << 20)
-#define PAGE 4096
 #define MOVE_COST (8u << 20) /* so much less has a writer to do who takes a directory over */
 #define N_NAMES 16384
 
@@ -41,7 +40,7 @@ struct writers {
 	struct stage_io *io;
 	struct left *left;
 	unsigned n;
-	struct queue *v[MAX_WRITERS];
+	struct queue *v[LEFT_MAX_WRITERS];
 	uint64_t n_jobs;
 	struct failure failure;
 	const struct tree_dir *last_dir; /* and who has it */
@@ -221,13 +220,14 @@ static int put_left(struct writers *w, const struct piece *p, struct error *err)
 /* Whole pages, as a file takes them: a byte in each is a file without a hole. */
 static int charge(struct writers *w, const struct piece *p, struct error *err)
 {
-	uint64_t from = p->offset / PAGE * PAGE, end = p->offset + p->size;
+	const uint64_t end = p->offset + p->size;
+	uint64_t from = p->offset / page_get_size() * page_get_size();
 
 	if (!w->io || end <= w->charged_to)
 		return 0;
 	if (from < w->charged_to)
-		from = (w->charged_to + PAGE - 1) / PAGE * PAGE;
-	w->charged_to = (end + PAGE - 1) / PAGE * PAGE;
+		from = page_round_up(w->charged_to);
+	w->charged_to = page_round_up(end);
 	return w->charged_to > from ? stage_io_charge(w->io, w->charged_to - from, 0, err) : 0;
 }
 
@@ -318,7 +318,7 @@ int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, uns
 	w->io = io;
 	atomic_store(&w->failure.number, FAILURE_NONE);
 	pthread_mutex_init(&w->failure.lock, NULL);
-	n_threads = n_threads < MAX_WRITERS ? n_threads : MAX_WRITERS;
+	n_threads = n_threads < LEFT_MAX_WRITERS ? n_threads : LEFT_MAX_WRITERS;
 	r = left_new(&w->left, io);
 	while (r == 0 && w->n < n_threads &&
 	       (r = queue_new(&w->v[w->n], tree, io, &w->failure, w->left)) == 0)

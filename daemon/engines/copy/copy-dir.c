@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -19,7 +20,7 @@ struct copy_dir {
 static int make_dir(struct copy *c, int parent, const struct walk_dir *dir, int *fdp,
 		    struct error *err)
 {
-	int r = stage_io_charge(c->io, COPY_DIR_CHARGE, 1, err);
+	int r = stage_io_charge(c->io, page_get_size(), 1, err);
 
 	if (r < 0)
 		return r;

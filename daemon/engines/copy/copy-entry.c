@@ -14,6 +14,7 @@
 
 #include "common/util/buffer.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/copy-internal.h"
@@ -377,7 +378,7 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const struct walk_
 		return 0;
 	r = copy_get_dir(c, dir, &dirfd, err);
 	if (r == 0)
-		r = stage_io_charge(c->io, COPY_DIR_CHARGE, 1, err);
+		r = stage_io_charge(c->io, page_get_size(), 1, err);
 	if (r < 0)
 		return r;
 	if (symlinkat(to, dirfd, name) < 0)

@@ -15,15 +15,16 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/engines/copy/stage-io.h"
 
-#define COPY_PAGE 4096
+#define COPY_MIN_HOLE 4096
 #define COPY_TRUNCATE_FROM (1 << 20)
 
 bool copy_file_is_sparse(const struct stat *st)
 {
-	return (uint64_t)st->st_blocks * 512 + COPY_PAGE < (uint64_t)st->st_size;
+	return (uint64_t)st->st_blocks * 512 + COPY_MIN_HOLE < (uint64_t)st->st_size;
 }
 
 uint64_t copy_file_charge(const struct stat *st)
@@ -31,7 +32,7 @@ uint64_t copy_file_charge(const struct stat *st)
 	uint64_t size = copy_file_is_sparse(st) ? (uint64_t)st->st_blocks * 512
 						: (uint64_t)st->st_size;
 
-	return (size + COPY_PAGE - 1) / COPY_PAGE * COPY_PAGE;
+	return page_round_up(size);
 }
 
 mode_t copy_file_mode(mode_t source)

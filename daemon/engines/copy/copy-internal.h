@@ -16,8 +16,6 @@ struct stage_io;
 struct path_filter;
 struct link_table;
 
-#define COPY_DIR_CHARGE 4096
-
 struct copy {
 	struct stage_io *io;
 	const struct copy_source *src;

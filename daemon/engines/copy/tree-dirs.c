@@ -21,12 +21,12 @@
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
+#include "common/util/page.h"
 #include "common/util/siphash.h"
 #include "daemon/engines/copy/stage-io.h"
 
 #define TREE_MAX_OPEN 256
 #define TREE_MAX_MEMORY (8u << 20) /* of the table */
-#define TREE_PAGE 4096
 #define TREE_BUCKETS 16384
 #define TREE_WORK_MODE 0700
 
@@ -181,7 +181,7 @@ static int get_parent(struct tree_dirs *t, const char *path, size_t n, bool make
 static int make_dir(struct tree_dirs *t, int parent, const char *name, const char *path, size_t n,
 		    struct error *err)
 {
-	int r = stage_io_charge(t->io, TREE_PAGE, 1, err);
+	int r = stage_io_charge(t->io, page_get_size(), 1, err);
 
 	if (r < 0)
 		return r;

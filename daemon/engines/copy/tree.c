@@ -13,11 +13,11 @@
 
 #include "common/dataset/dataset.h"
 #include "common/util/error.h"
+#include "common/util/page.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/tree-dirs.h"
 
-#define TREE_PAGE 4096
 #define TREE_TRUNCATE_FROM (1u << 20)
 
 struct tree {
@@ -126,10 +126,7 @@ static int buy_place(struct tree *t, const char *path, uint64_t bytes, struct tr
 int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sparse,
 			struct tree_place *place, struct error *err)
 {
-	uint64_t rounded = size > UINT64_MAX - TREE_PAGE
-				   ? size
-				   : (size + TREE_PAGE - 1) / TREE_PAGE * TREE_PAGE;
-	int r = buy_place(t, path, sparse ? 0 : rounded, place, err);
+	int r = buy_place(t, path, sparse ? 0 : page_round_up(size), place, err);
 
 	if (r < 0 && *path)
 		error_prefix(err, "write %s", path);
@@ -139,7 +136,7 @@ int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sp
 int tree_get_link_place(struct tree *t, const char *path, struct tree_place *place,
 			struct error *err)
 {
-	return buy_place(t, path, TREE_PAGE, place, err);
+	return buy_place(t, path, page_get_size(), place, err);
 }
 
 void tree_put_place(const struct tree_place *place)

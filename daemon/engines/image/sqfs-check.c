@@ -16,12 +16,11 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/page.h"
 #include "daemon/engines/image/sqfs-dir.h"
 #include "daemon/engines/image/sqfs-file.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
-
-#define CHECK_PAGE 4096 /* of memory */
 
 struct check_dir {
 	uint64_t ref;
@@ -115,7 +114,7 @@ static uint64_t get_charge(const struct sqfs_inode *inode)
 	uint64_t holes = inode->file.n_sparse;
 	uint64_t n = inode->size - (holes < inode->size ? holes : inode->size);
 
-	return (n + CHECK_PAGE - 1) / CHECK_PAGE * CHECK_PAGE;
+	return page_round_up(n);
 }
 
 static int check_file(struct check *c, const struct sqfs_inode *inode)

@@ -12,6 +12,7 @@
 #include "common/dataset/path-filter.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/hash.h"
@@ -98,7 +99,7 @@ static int open_output(void *arg, size_t i, int *fdp, struct error *err)
 	const struct fetch_object *o = &s->objects[i];
 	int fd, r;
 
-	r = ctx_charge(s->ctx, (o->size + 4095) / 4096 * 4096, 1, err);
+	r = ctx_charge(s->ctx, page_round_up(o->size), 1, err);
 	if (r < 0)
 		return r;
 	fd = open_below(s, o->name, err);

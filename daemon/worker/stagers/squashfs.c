@@ -22,6 +22,7 @@
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/copy/copy-file.h"
@@ -39,8 +40,6 @@
 #include "daemon/worker/squashfuse.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-
-#define SQUASHFS_PAGE 4096 /* memory of a directory or a link */
 
 static bool squashfs_accepts(enum dataset_method method, const struct facts *facts)
 {
@@ -394,7 +393,8 @@ static int squashfs_measure(struct ctx *ctx, struct source *src, struct facts *f
 	if (r < 0)
 		return r;
 	facts->extract_files = counts.n_files + counts.n_dirs + counts.n_symlinks;
-	facts->extract_bytes = counts.charge + SQUASHFS_PAGE * (counts.n_dirs + counts.n_symlinks);
+	facts->extract_bytes = counts.charge +
+			       page_get_size() * (counts.n_dirs + counts.n_symlinks);
 	facts->extract_exact = true;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util/fd.h"
+#include "common/util/page.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/web/fetch-concurrency.h"
@@ -350,7 +351,7 @@ int fetch_file(struct ctx *ctx, struct fetch *f, const struct fetch_object *obje
 
 	if (object->size == HTTP_END)
 		return write_stream(ctx, f, object, fd, hash, err);
-	r = ctx_charge(ctx, (object->size + 4095) / 4096 * 4096, 0, err);
+	r = ctx_charge(ctx, page_round_up(object->size), 0, err);
 	if (r < 0)
 		return r;
 	if (ftruncate(fd, (off_t)object->size) < 0)
