@@ -24,6 +24,7 @@
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/exec-copy.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
@@ -302,23 +303,22 @@ static void check_metrics(struct doctor *d)
 
 static void check_fanout(struct doctor *d)
 {
-	static const char *const dirs[] = { "/usr/local/bin/", "/usr/bin/", "/bin/" };
 	char path[PATH_MAX];
 	const char *program;
+	int r;
 
 	if (!d->conf || d->conf->fanout == CONF_FANOUT_OFF)
 		return;
 	program = d->conf->fanout_program;
-	for (size_t i = 0; i < (*program == '/' ? 1 : sizeof(dirs) / sizeof(dirs[0])); i++) {
-		snprintf(path, sizeof(path), "%s%s", *program == '/' ? "" : dirs[i], program);
-		if (access(path, X_OK) == 0) {
-			doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
-			return;
-		}
-	}
-	doctor_tell(d, DOCTOR_WARN,
-		    "install Slurm's client programs here, or set [fanout] Program=",
-		    "%s: %s; each node reads for itself", program, strerror(errno));
+	r = exec_copy_find(program, path, sizeof(path));
+	if (r == 0 && access(path, X_OK) < 0)
+		r = -errno;
+	if (r == 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
+	else
+		doctor_tell(d, DOCTOR_WARN,
+			    "install Slurm's client programs here, or set [fanout] Program=",
+			    "%s: %s; each node reads for itself", program, strerror(-r));
 }
 
 static void check_rundir(struct doctor *d)

@@ -164,7 +164,7 @@ static void check_breaker(struct doctor *d)
 	else
 		doctor_tell(d, DOCTOR_FAIL,
 			    "look for 'stage-keeper' in the log; then rm " STAGE_RUN_DIR
-			    "/" RUNDIR_BREAKER " " STAGE_RUN_DIR "/.crashes",
+			    "/" RUNDIR_BREAKER " " STAGE_RUN_DIR "/" RUNDIR_CRASHES,
 			    "%s: keepers have crashed, nothing is staged on this node for an hour",
 			    path);
 }

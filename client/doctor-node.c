@@ -20,6 +20,7 @@
 #include "common/protocol/keeper-helper.h"
 #include "common/sandbox/landlock.h"
 #include "common/util/cleanup.h"
+#include "common/util/exec-copy.h"
 #include "common/util/fd.h"
 #include "common/util/memory.h"
 #include "common/util/parse.h"
@@ -293,19 +294,15 @@ static void check_cgroup(struct doctor *d)
 /* A worker looks for it there, not in anybody's PATH. */
 static void check_squashfuse(struct doctor *d)
 {
-	static const char *const paths[] = { "/usr/local/bin/squashfuse_ll",
-					     "/usr/bin/squashfuse_ll", "/bin/squashfuse_ll" };
+	char path[PATH_MAX];
 
 	if (!d->conf || d->conf->mount_backend != CONF_MOUNT_SQUASHFUSE)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		if (access(paths[i], X_OK) < 0)
-			continue;
-		doctor_tell(d, DOCTOR_OK, NULL, "%s", paths[i]);
-		return;
-	}
-	doctor_tell(d, DOCTOR_FAIL, "install squashfuse, or [mount] Backend=fuse",
-		    "there is no squashfuse_ll: images can't be mounted");
+	if (exec_copy_find("squashfuse_ll", path, sizeof(path)) == 0 && access(path, X_OK) == 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
+	else
+		doctor_tell(d, DOCTOR_FAIL, "install squashfuse, or [mount] Backend=fuse",
+			    "there is no squashfuse_ll: images can't be mounted");
 }
 
 static void check_tools(struct doctor *d)

@@ -16,24 +16,33 @@
 
 #define MEMFD_EXEC 0x10U /* MFD_EXEC, from Linux 6.3 on */
 
-/* An fd, or -errno. */
-static int open_program(const char *name)
+int exec_copy_find(const char *name, char *buf, size_t size)
 {
-	char path[PATH_MAX];
-	int fd, r = -ENOENT;
+	int r = -ENOENT;
 
 	for (const char *dir = strchr(name, '/') ? "" : EXEC_COPY_PATH; r == -ENOENT;
 	     dir += dir[0] == ':') {
 		const size_t n = strcspn(dir, ":");
 
-		snprintf(path, sizeof(path), "%.*s%s%s", (int)n, dir, n ? "/" : "", name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : fd;
+		snprintf(buf, size, "%.*s%s%s", (int)n, dir, n ? "/" : "", name);
+		r = access(buf, F_OK) < 0 ? -errno : 0;
 		dir += n;
 		if (!*dir)
 			break;
 	}
 	return r;
+}
+
+/* An fd, or -errno. */
+static int open_program(const char *name)
+{
+	char path[PATH_MAX];
+	int fd, r = exec_copy_find(name, path, sizeof(path));
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static int check_program(int fd, off_t *sizep)

@@ -6,10 +6,16 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 #define EXEC_COPY_PATH "/usr/local/bin:/usr/bin:/bin"
 
+/* The first file of that name in EXEC_COPY_PATH, whether or not it can be executed; a name with a
+ * slash is taken as it is. 0, or -ENOENT and its like. */
+int exec_copy_find(const char *name, char *buf, size_t size);
+
 /*
- * name: as execvp(3) finds it in EXEC_COPY_PATH. fd: a descriptor's number that is free to be
+ * name: as exec_copy_find() finds it. fd: a descriptor's number that is free to be
  * taken; all above it are closed. Returns only when it failed: -ENOENT and its like; -ENOEXEC: a
  * script, which its interpreter would have to read; -EACCES: this system starts nothing from memory
  * (vm.memfd_noexec=2).
