@@ -230,8 +230,9 @@ void run_dir_close(struct run_dir *d)
 	}
 }
 
-/* Everything but the owner's file. The old daemon's lock goes too: a sweep would take it for a sign
- * that the directory is dead. */
+/* Removes what a daemon and its workers make: their datasets, these names, and in.*. Other files
+ * stay, such as the owner's. The old daemon's lock goes too: a sweep would take it for a sign that
+ * the directory is dead. */
 static int empty(struct run_dir *d, struct error *err)
 {
 	static const char *const names[] = { RUNDIR_LOCK, RUNDIR_SOCK, USERS, RUNDIR_MEMORY,

@@ -168,7 +168,6 @@ void run_session_close(struct run_session *s)
 out:
 	run_dir_close(&s->dir);
 	fd_closep(&s->report_fd);
-	s->report_fd = -1;
 }
 
 void run_session_explain(const struct run_session *s, struct error *err)

@@ -29,7 +29,7 @@
 #define SRUN_END_MS 5000
 #define SRUN_FAILED_MS 500 /* for other nodes to fail in, when one has */
 
-struct stream {
+struct step_stream {
 	int fd; /* -1: at its end */
 	char buf[2048];
 	size_t size;
@@ -39,7 +39,7 @@ struct stream {
 struct step {
 	pid_t pid; /* 0: gone */
 	int status;
-	struct stream out, err;
+	struct step_stream out, err;
 };
 
 struct srun {
@@ -198,7 +198,7 @@ static void handle_noise(struct srun *s, const char *line)
 }
 
 /* Reads what is there and hands out whole lines; a line longer than the buffer is cut. */
-static void read_stream(struct srun *s, struct stream *t,
+static void read_stream(struct srun *s, struct step_stream *t,
 			void (*handle)(struct srun *s, const char *line))
 {
 	char *start = t->buf, *end;

@@ -245,11 +245,11 @@ static int find_paths(struct load *l, const char *path, char dir[static PATH_MAX
 }
 
 static int load_beside(struct load *l, const char *dir, const char *name,
-		       int (*load)(struct load *l, const char *path))
+		       int (*load_fn)(struct load *l, const char *path))
 {
 	_cleanup_(freep) char *path = path_join(dir, name);
 
-	return path ? load(l, path) : -ENOMEM;
+	return path ? load_fn(l, path) : -ENOMEM;
 }
 
 /* Reads everything there is, whatever is wrong with parts of it; -ENOMEM ends it. */

@@ -47,7 +47,6 @@ int keep_shut(int tier_fd)
 void keep_close(struct keep *k)
 {
 	fd_closep(&k->fd);
-	k->fd = -1;
 }
 
 /* A process that holds it for longer was stopped, by the user. */
@@ -134,7 +133,6 @@ int keep_begin(const struct keep *k, const char *name, int *fdp)
 	if (fd >= 0 || errno != ENOENT)
 		(void)keep_discard(k, path);
 	fd_closep(&fd);
-	fd = -1;
 	if (mkdirat(k->fd, path, 0700) < 0)
 		return -errno;
 	fd = openat(k->fd, path, KEEP_DIR_FLAGS);

@@ -201,11 +201,10 @@ static int is_empty(int fd, bool *emptyp)
 		fd_closep(&copy);
 		return -errno;
 	}
-	*emptyp = true;
-	while ((errno = 0, e = readdir(dir)))
-		if (!is_dots(e->d_name))
-			*emptyp = false;
-	return -errno;
+	while ((errno = 0, e = readdir(dir)) && is_dots(e->d_name))
+		;
+	*emptyp = !e;
+	return e ? 0 : -errno;
 }
 
 /* Pass after pass, until nothing is left or nothing moves any more. */

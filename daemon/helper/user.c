@@ -24,8 +24,8 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define OLD_MEMORY "/proc/self/fd/4" /* HELPER_FD_DIR: of O_PATH, which fchmod() refuses */
 
-/* The user may have closed them to himself. In the directory of root's they stand in no name can be
- * a link. */
+/* The user may have closed his directory to himself. It is in a directory of root, where no name
+ * can be a link. */
 static int open_up(const char *path)
 {
 	const char *name = path_base(path);

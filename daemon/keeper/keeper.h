@@ -36,7 +36,7 @@ struct keeper {
 	uid_t system_uid; /* of the system user; 0: not known */
 	gid_t system_gid;
 	uint32_t job;	   /* 0: all of them */
-	const char *sluid; /* of the job, which may be the name of its cgroup; "": not known */
+	const char *sluid; /* of the job, which may be the name of its cgroup; NULL: not known */
 	const char *conf;  /* path of the configuration; NULL: the usual one */
 	const char *node;  /* its name of this node; NULL: the host's */
 	struct ask site, account, path;

@@ -52,7 +52,7 @@ static int walk_below(int dir, char *path)
 		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_ANY);
 		close(parent);
 		if (fd >= 0 && (id < 0 || mount_get_id(fd) != id))
-			fd_closep(&fd), fd = -1;
+			fd_closep(&fd);
 	}
 	return fd < 0 ? -EXDEV : fd;
 }

@@ -413,14 +413,14 @@ static bool is_others(const struct jobdir *d, struct state *st, const struct cle
 int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error *err)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
-	static struct state st; /* end_keeper() has one of its own */
+	static struct state st; /* it is large; end_keeper() has another one */
 	bool told = false;
 	int r = jobdir_open(&d, id, err);
 
 	if (r == 0)
 		r = jobdir_lock(&d, 0, err);
 	if (r == -EPERM && o->only_uid)
-		return CLEAN_E_OTHERS; /* root holds no lock of others' for a job's manager */
+		return CLEAN_E_OTHERS; /* asked by a job's manager, root locks no directory of other users */
 	if (r == -EBUSY && !o->end_keeper)
 		return 0;
 	if (r == -EBUSY)

@@ -149,7 +149,6 @@ static bool receive_one(struct worker_proc *w)
 	else
 		handle(w, op, kv);
 	fd_closep(&w->came);
-	w->came = -1;
 	return w->fd >= 0;
 }
 

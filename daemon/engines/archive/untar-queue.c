@@ -153,7 +153,6 @@ static void run_job(struct queue *q, struct job *job)
 		left_settle(q->left, job->n_left);
 	if (job->flags & JOB_END) {
 		fd_closep(&q->fd);
-		q->fd = -1;
 		tree_put_place(&job->place);
 	}
 }

@@ -40,10 +40,10 @@ struct state {
 	uint32_t crc; /* of what is before out */
 };
 
-struct stream {
+struct zip_stream {
 	uint32_t id;
-	struct stream *next; /* in its bucket */
-	struct list lru;     /* while nobody uses it */
+	struct zip_stream *next; /* in its bucket */
+	struct list lru;	 /* while nobody uses it */
 	unsigned n_users;
 	pthread_mutex_t lock; /* for all below */
 	struct state cursor;
@@ -58,7 +58,7 @@ struct zip_blocks {
 	void *arg;
 	struct sqfs_cache *cache;
 	pthread_mutex_t lock; /* for all below, and for each stream's first members */
-	struct stream *buckets[BLOCKS_N_BUCKETS];
+	struct zip_stream *buckets[BLOCKS_N_BUCKETS];
 	struct list lru; /* oldest first */
 	size_t n_states, max_states;
 };
@@ -187,7 +187,7 @@ static int state_copy(struct state *to, const struct state *from)
 			     : inflate_new_raw(&to->inflate);
 }
 
-static void stream_free(struct stream *s)
+static void zip_stream_free(struct zip_stream *s)
 {
 	for (size_t i = 0; i < s->n_points; i++)
 		state_clear(&s->points[i]);
@@ -197,9 +197,9 @@ static void stream_free(struct stream *s)
 	free(s);
 }
 
-static struct stream **find_stream(struct zip_blocks *b, uint32_t id)
+static struct zip_stream **find_stream(struct zip_blocks *b, uint32_t id)
 {
-	struct stream **p = &b->buckets[id % BLOCKS_N_BUCKETS];
+	struct zip_stream **p = &b->buckets[id % BLOCKS_N_BUCKETS];
 
 	while (*p && (*p)->id != id)
 		p = &(*p)->next;
@@ -210,20 +210,20 @@ static struct stream **find_stream(struct zip_blocks *b, uint32_t id)
 static bool make_room(struct zip_blocks *b)
 {
 	while (b->n_states >= b->max_states && !list_is_empty(&b->lru)) {
-		struct stream *s = list_entry(b->lru.next, struct stream, lru);
+		struct zip_stream *s = list_entry(b->lru.next, struct zip_stream, lru);
 
 		list_remove(&s->lru);
 		*find_stream(b, s->id) = s->next;
 		b->n_states -= 1 + s->n_points;
-		stream_free(s);
+		zip_stream_free(s);
 	}
 	return b->n_states < b->max_states;
 }
 
 /* One that is used has its cursor's state, whether there is room or not. */
-static struct stream *add_stream(struct zip_blocks *b, uint32_t id)
+static struct zip_stream *add_stream(struct zip_blocks *b, uint32_t id)
 {
-	struct stream *s = calloc(1, sizeof(*s)), **p;
+	struct zip_stream *s = calloc(1, sizeof(*s)), **p;
 
 	if (!s)
 		return NULL;
@@ -238,10 +238,10 @@ static struct stream *add_stream(struct zip_blocks *b, uint32_t id)
 	return s;
 }
 
-/* For this thread alone, until stream_leave(). NULL: no memory. */
-static struct stream *stream_enter(struct zip_blocks *b, uint32_t id)
+/* For this thread alone, until zip_stream_leave(). NULL: no memory. */
+static struct zip_stream *zip_stream_enter(struct zip_blocks *b, uint32_t id)
 {
-	struct stream *s;
+	struct zip_stream *s;
 
 	pthread_mutex_lock(&b->lock);
 	s = *find_stream(b, id);
@@ -257,7 +257,7 @@ static struct stream *stream_enter(struct zip_blocks *b, uint32_t id)
 	return s;
 }
 
-static void stream_leave(struct zip_blocks *b, struct stream *s)
+static void zip_stream_leave(struct zip_blocks *b, struct zip_stream *s)
 {
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_lock(&b->lock);
@@ -269,7 +269,7 @@ static void stream_leave(struct zip_blocks *b, struct stream *s)
 }
 
 /* Every second point goes. How many went. */
-static size_t thin_out(struct stream *s)
+static size_t thin_out(struct zip_stream *s)
 {
 	size_t n = 0, had = s->n_points;
 
@@ -285,7 +285,7 @@ static size_t thin_out(struct stream *s)
 }
 
 /* Is there, or can there be, room for a point of s? Then it counts. */
-static bool reserve_point(struct zip_blocks *b, struct stream *s)
+static bool reserve_point(struct zip_blocks *b, struct zip_stream *s)
 {
 	bool has_room;
 
@@ -298,13 +298,13 @@ static bool reserve_point(struct zip_blocks *b, struct stream *s)
 	return has_room;
 }
 
-static bool is_at_point(const struct stream *s)
+static bool is_at_point(const struct zip_stream *s)
 {
 	return s->cursor.out == (s->n_points + 1) * s->interval * ZIP_BLOCK_SIZE;
 }
 
 /* Keeps the state at the cursor, if this is the place for it. Without memory it is done without. */
-static void add_point(struct zip_blocks *b, struct stream *s)
+static void add_point(struct zip_blocks *b, struct zip_stream *s)
 {
 	bool has_room;
 
@@ -330,7 +330,7 @@ static void add_point(struct zip_blocks *b, struct stream *s)
 }
 
 /* The cursor is at block i or before it, as near as there is a state. */
-static int move_cursor(struct stream *s, uint64_t i)
+static int move_cursor(struct zip_stream *s, uint64_t i)
 {
 	const struct state begin = { 0 }, *from = &begin;
 	size_t k = i / s->interval < s->n_points ? (size_t)(i / s->interval) : s->n_points;
@@ -344,8 +344,8 @@ static int move_cursor(struct stream *s, uint64_t i)
 }
 
 /* Inflates the block at the cursor, into the cache if it is to be kept. */
-static int pass_block(struct zip_blocks *b, struct stream *s, const struct zip_member *m, bool keep,
-		      const struct sqfs_block **blockp)
+static int pass_block(struct zip_blocks *b, struct zip_stream *s, const struct zip_member *m,
+		      bool keep, const struct sqfs_block **blockp)
 {
 	struct fill fill = { .b = b, .m = m, .state = &s->cursor };
 	int r = 0;
@@ -363,8 +363,8 @@ static int pass_block(struct zip_blocks *b, struct stream *s, const struct zip_m
 }
 
 /* Block i of a stream that is entered. */
-static int stream_get(struct zip_blocks *b, struct stream *s, const struct zip_member *m,
-		      uint64_t i, const struct sqfs_block **blockp)
+static int zip_stream_get(struct zip_blocks *b, struct zip_stream *s, const struct zip_member *m,
+			  uint64_t i, const struct sqfs_block **blockp)
 {
 	const struct sqfs_block *passed;
 	int r = move_cursor(s, i);
@@ -433,7 +433,7 @@ int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_
 		       const struct sqfs_block **blockp)
 {
 	struct fill whole = { .b = b, .m = m };
-	struct stream *s;
+	struct zip_stream *s;
 	int r = 0;
 
 	if (m->size <= ZIP_BLOCK_SIZE)
@@ -441,13 +441,13 @@ int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_
 	*blockp = sqfs_cache_find(b->cache, get_key(m, i));
 	if (*blockp)
 		return 0;
-	s = stream_enter(b, m->id);
+	s = zip_stream_enter(b, m->id);
 	if (!s)
 		return -ENOMEM;
 	*blockp = sqfs_cache_find(b->cache, get_key(m, i)); /* another reader has just made it */
 	if (!*blockp)
-		r = stream_get(b, s, m, i, blockp);
-	stream_leave(b, s);
+		r = zip_stream_get(b, s, m, i, blockp);
+	zip_stream_leave(b, s);
 	return r;
 }
 
