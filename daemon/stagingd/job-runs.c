@@ -1,5 +1,6 @@
 #include "daemon/stagingd/job-runs.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -21,15 +22,23 @@ int job_runs_add(struct job_runs *runs, struct stage_run *run)
 	return 0;
 }
 
-void job_runs_remove(struct job_runs *runs, const struct stage_run *run)
+size_t job_runs_remove(struct job_runs *runs, const struct stage_run *run)
 {
-	for (size_t i = 0; i < runs->n; i++) {
-		if (runs->runs[i] != run)
-			continue;
-		memmove(runs->runs + i, runs->runs + i + 1,
-			(--runs->n - i) * sizeof(runs->runs[0]));
-		return;
-	}
+	size_t i = 0;
+
+	while (i < runs->n && runs->runs[i] != run)
+		i++;
+	assert(i < runs->n);
+	memmove(runs->runs + i, runs->runs + i + 1, (--runs->n - i) * sizeof(runs->runs[0]));
+	return i;
+}
+
+void job_runs_put_back(struct job_runs *runs, struct stage_run *run, size_t place)
+{
+	assert(place <= runs->n && runs->n < JOB_MAX_RECORDS);
+	memmove(runs->runs + place + 1, runs->runs + place,
+		(runs->n++ - place) * sizeof(runs->runs[0]));
+	runs->runs[place] = run;
 }
 
 struct stage *job_runs_get_stage(const struct job_runs *runs, size_t i)

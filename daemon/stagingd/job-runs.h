@@ -24,8 +24,10 @@ void job_runs_init(struct job_runs *runs);
 
 /* Returns 0, or -ENOSPC if there are JOB_MAX_RECORDS runs. */
 int job_runs_add(struct job_runs *runs, struct stage_run *run);
-/* Removes the run from the list only; the caller frees it. */
-void job_runs_remove(struct job_runs *runs, const struct stage_run *run);
+/* Removes the run, which is in the list; the caller frees it. Returns its place. */
+size_t job_runs_remove(struct job_runs *runs, const struct stage_run *run);
+/* Puts a run back at the place where it was. The list must have room. */
+void job_runs_put_back(struct job_runs *runs, struct stage_run *run, size_t place);
 
 struct stage *job_runs_get_stage(const struct job_runs *runs, size_t i);
 /* Finds a dataset by its id, which never changes. NULL: it no longer exists. */

@@ -94,12 +94,6 @@ static void after_change(struct job *job, bool urgent)
 
 /* --- requests of clients --- */
 
-static void drop_run(struct job *job, struct stage_run *run)
-{
-	job_runs_remove(&job->runs, run);
-	stage_run_free(run);
-}
-
 static bool is_over(const struct stage_run *run)
 {
 	enum stage_state state = stage_run_get_stage(run)->state;
@@ -108,8 +102,9 @@ static bool is_over(const struct stage_run *run)
 }
 
 /* Makes sure that the name is free. The name of a released or failed dataset can be used again. A
- * name that was derived from the source gets a number if it is in use. */
-static int take_name(struct job *job, struct dataset *d, struct error *err)
+ * name that was derived from the source gets a number if it is in use. *oldp: the run that had the
+ * name, or NULL. */
+static int take_name(struct job *job, struct dataset *d, struct stage_run **oldp, struct error *err)
 {
 	char base[DATASET_NAME_SIZE];
 	struct stage_run *run = job_runs_find(&job->runs, d->name);
@@ -119,42 +114,64 @@ static int take_name(struct job *job, struct dataset *d, struct error *err)
 		snprintf(d->name, sizeof(d->name), "%.28s_%u", base, i);
 		run = job_runs_find(&job->runs, d->name);
 	}
-	if (!run)
-		return 0;
-	if (!is_over(run))
+	if (run && !is_over(run))
 		return error_exit(err, STAGE_EXIT_USAGE, EEXIST,
 				  "there is a dataset %s already; give another name or release it",
 				  d->name);
-	drop_run(job, run);
+	*oldp = run;
 	return 0;
 }
 
-/* Removes released datasets if the list is full. */
-static void make_room(struct job *job)
+/* Returns a dataset that ended long ago if the list is full; else NULL. */
+static struct stage_run *find_room(const struct job *job)
 {
 	for (size_t i = 0; i < job->runs.n && job->runs.n >= JOB_MAX_RECORDS; i++)
 		if (job_runs_get_stage(&job->runs, i)->state == STAGE_RELEASED &&
 		    is_over(job->runs.runs[i]))
-			drop_run(job, job->runs.runs[i--]);
+			return job->runs.runs[i];
+	return NULL;
 }
 
+/* Adds it to the list, if it is admitted. */
+static int admit_new(struct job *job, struct dataset *d, struct stage_run **runp, struct error *err)
+{
+	int r = job_load_dataset(job, d, runp, err);
+
+	if (r < 0)
+		return r;
+	r = job_load_admit(job, *runp, err);
+	if (r < 0) {
+		job_runs_remove(&job->runs, *runp);
+		stage_run_free(*runp);
+	}
+	return r;
+}
+
+/* The record of the old one stays if the new one is refused, except where all places are taken. */
 static int add_dataset(struct job *job, struct dataset *d, const char **namep, struct error *err)
 {
-	struct stage_run *run;
+	struct stage_run *run, *old = NULL;
+	size_t place = 0;
+	bool is_full;
 	int r;
 
-	r = take_name(job, d, err);
+	r = take_name(job, d, &old, err);
 	if (r < 0)
 		return r;
-	make_room(job);
-	r = job_load_dataset(job, d, &run, err);
-	if (r < 0)
-		return r;
-	r = job_load_admit(job, run, err);
-	if (r < 0) {
-		drop_run(job, run);
-		return r;
+	is_full = job->runs.n >= JOB_MAX_RECORDS;
+	old = old ?: find_room(job);
+	if (old)
+		place = job_runs_remove(&job->runs, old);
+	if (is_full) {
+		stage_run_free(old); /* the new one needs its slot */
+		old = NULL;
 	}
+	r = admit_new(job, d, &run, err);
+	if (r < 0 && old)
+		job_runs_put_back(&job->runs, old, place);
+	if (r < 0)
+		return r;
+	stage_run_free(old);
 	r = env_file_write(&job->info, &job->runs, err);
 	if (r < 0) {
 		log_warning("%s", err->text);

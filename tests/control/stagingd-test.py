@@ -534,6 +534,19 @@ class Releasing(unittest.TestCase):
             self.assertEqual(d.ask("add", item="a=/fake/facts.link.ready")[-1]["code"], "0")
             self.assertEqual(d.wait(names="a")["code"], "0")
 
+    def test_a_refused_item_leaves_the_record_of_its_name(self):
+        """Seen failing: a failed dataset was gone after an item of its name was refused."""
+        with Daemon("a=/elsewhere/x,b=/fake/facts.ready") as d:
+            d.wait()
+            before = d.status("a")
+            self.assertEqual(before["state"], "failed")
+            self.assertEqual(d.ask("add", item="a=@nothing")[-1]["code"], "4")
+            self.assertEqual(d.status("a"), before)
+            names = [m["name"] for m in d.ask("status") if m.get("name")]
+            self.assertEqual(names, ["a", "b"])
+            self.assertEqual(d.ask("add", item="a=/fake/facts.link.ready")[-1]["code"], "0")
+            self.assertEqual(d.wait(names="a")["code"], "0")
+
     def test_many_in_a_row(self):
         with Daemon("none", conf=CONF.replace("MaxItems=30", "MaxItems=4")) as d:
             for i in range(150):
