@@ -420,7 +420,7 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 	if (r == 0)
 		r = jobdir_lock(&d, 0, err);
 	if (r == -EPERM && o->only_uid)
-		return CLEAN_E_OTHERS; /* asked by a job's manager, root locks no directory of other users */
+		return CLEAN_E_OTHERS; /* root locks no directory of other users */
 	if (r == -EBUSY && !o->end_keeper)
 		return 0;
 	if (r == -EBUSY)
