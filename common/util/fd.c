@@ -189,8 +189,7 @@ void fd_raise_limit(void)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max ||
-	    limit.rlim_cur >= MAX_RAISED)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MAX_RAISED)
 		return;
 	limit.rlim_cur = limit.rlim_max < MAX_RAISED ? limit.rlim_max : MAX_RAISED;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
