@@ -27,7 +27,7 @@ static void advice_add(char *buf, size_t size, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* A directory of many small files: opening them is what takes the time. */
+/* For a directory of many small files, most of the time is needed to open them. */
 static void advise_pack(const struct kv *facts, const char *source, char *buf, size_t size)
 {
 	uint64_t bytes = kv_get_u64(facts, "total", 0), n = kv_get_u64(facts, "nfiles", 0);

@@ -7,7 +7,7 @@
 #include "common/protocol/kv.h"
 #include "common/util/parse.h"
 
-/* For people: shorter is an answer of a cache, longer a typing error. */
+/* Limit of printed times. Longer times result from typing errors. */
 #define MAX_MS (1000ULL * 86400 * 365 * 100)
 #define MAX_NODES 1000000
 
@@ -23,7 +23,8 @@ static uint64_t ms_of(uint64_t bytes, uint64_t rate)
 	return ms < (double)MAX_MS ? (uint64_t)ms : MAX_MS;
 }
 
-/* Copied or extracted, or an image that is copied; from a path, which a job could read itself. */
+/* Returns whether staging reads the whole source first: it copies, extracts, or copies an image.
+ * The source must be a path, which the job could read itself. */
 static bool is_read_first(const struct kv *facts, const char *source)
 {
 	const char *method = kv_get_or_empty(facts, "method"),
@@ -73,7 +74,7 @@ static double node_hours(const struct break_even *w, uint64_t ms)
 	return (double)ms * (double)w->nodes / 3600000;
 }
 
-/* 0.04, 2.3, 120 */
+/* Prints 0.04, 2.3 or 120. */
 static const char *hours_text(double hours, char buf[static 32])
 {
 	int n_digits = 0;
@@ -86,7 +87,7 @@ static const char *hours_text(double hours, char buf[static 32])
 	return buf;
 }
 
-/* What staging costs, whatever is done then. */
+/* Prints the cost of staging itself. */
 static size_t put_cost(const struct break_even *w, char *buf, size_t size)
 {
 	char bytes[PARSE_SIZE_TEXT], took[PARSE_DURATION_TEXT], hours[32];

@@ -16,34 +16,35 @@ struct json;
 struct kv;
 
 enum break_even_known {
-	BREAK_EVEN_NOTHING,  /* of T */
-	BREAK_EVEN_RATE,     /* from bytes a second */
-	BREAK_EVEN_MEASURED, /* so long did this job stage */
+	BREAK_EVEN_NOTHING,  /* T is not known */
+	BREAK_EVEN_RATE,     /* T is computed from a rate in bytes per second */
+	BREAK_EVEN_MEASURED, /* T is the time that this job needed to stage the data */
 };
 
 struct break_even {
 	enum break_even_known known;
 	uint64_t bytes, read_ms;
-	uint64_t epoch_ms; /* 0: not said */
+	uint64_t epoch_ms; /* C; 0: not known */
 	uint64_t nodes;
 };
 
-/* What the user says of his job and of the source; 0: nothing. */
+/* The user's statements about the job and the source; 0: not given. */
 struct break_even_asked {
-	uint64_t rate; /* bytes a second to a node */
+	uint64_t rate; /* bytes per second to one node */
 	uint64_t epoch_ms, nodes;
 };
 
-/* facts: of the worker, or of a dataset of the job. max_rate: of the site's rule. False: it is not
- * read as a whole first, or could not be read in place. */
+/* facts: from the worker, or of a dataset of the job. max_rate: from the site's rule. Returns false
+ * if staging does not read the whole source first, or if the source cannot be read in place. */
 bool break_even_init(struct break_even *w, const struct kv *facts, const char *source,
 		     const struct break_even_asked *asked, uint64_t max_rate);
 
-/* The fewest epochs with which staging is faster; 0: none, or T is not known. */
+/* Returns the smallest number of epochs with which staging is faster; 0 if there is none, or if T
+ * is not known. */
 uint64_t break_even_get_epochs(const struct break_even *w);
 
-/* Lines of text. */
+/* Writes lines of text. */
 void break_even_get_text(const struct break_even *w, char *buf, size_t size);
 
-/* An object of the name "worth". */
+/* Writes an object with the name "worth". */
 void break_even_to_json(const struct break_even *w, struct json *j);

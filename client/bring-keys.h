@@ -6,9 +6,9 @@
 struct kv;
 struct rpc;
 
-/* The daemon behind rpc has asked (needkeys): it gets them, or why there are none, by a connection
- * of its own. Nothing is said to a daemon that is not this user's. */
+/* Answers a daemon that has asked for keys (needkeys): sends them, or the reason why there are
+ * none, on a separate connection. Sends nothing to a daemon that another user runs. */
 void bring_keys(const struct rpc *rpc);
 
-/* Into a request that goes to rpc, if there are any and it is ours. */
+/* Adds the keys to a request for rpc, if there are keys and this user runs the daemon. */
 void bring_keys_along(const struct rpc *rpc, struct kv *request);

@@ -56,7 +56,7 @@ struct output {
 	size_t size, room;
 };
 
-/* For one byte at least, where there may be more. */
+/* Makes room for at least one more byte, up to the limit. */
 static int make_room(struct output *o)
 {
 	size_t room = o->room ? 2 * o->room : FIRST_SIZE;
@@ -72,7 +72,7 @@ static int make_room(struct output *o)
 	return 0;
 }
 
-/* Reads to the end or the deadline. */
+/* Reads until end of file or the deadline. */
 static int read_output(int fd, uint64_t deadline_ms, struct output *o)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -134,7 +134,7 @@ int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* As capture_slurm(), or STAGE_SLURM_UNABLE and the like. */
+/* Returns the same as capture_slurm(), or a status such as STAGE_SLURM_UNABLE. */
 static int ask_stage_slurm(const char *const *argv, uint64_t timeout_ms, char **textp)
 {
 	char program[PATH_MAX];

@@ -20,7 +20,7 @@
 
 #define WIDTH 1120
 #define LEFT 250  /* where the bars begin */
-#define BARS 510  /* their width */
+#define BARS 510  /* width of the bars */
 #define RIGHT 772 /* where the texts after the bars begin */
 #define TOP 116	  /* where the rows begin */
 #define ROW 20
@@ -30,7 +30,7 @@
 #define LEFT_CHARS 30
 #define RIGHT_CHARS 46
 #define LINE_CHARS 150
-#define MAX_LINES 40 /* of reasons */
+#define MAX_LINES 40 /* of failure reasons */
 
 static const char style[] =
 	"<style>svg{background:#fff;font:12px sans-serif}text{fill:#222}.g{stroke:#ccc}"
@@ -41,7 +41,7 @@ static const char style[] =
 	"@media(prefers-color-scheme:dark){svg{background:#181818}text{fill:#ddd}.g{stroke:#444}"
 	".queued{fill:#666}}</style>\n";
 
-/* For texts and attributes of XML. No byte of text can end either. */
+/* Writes text or an attribute of XML, escaped so that it cannot end the text or attribute. */
 static void put_xml(FILE *f, const char *text)
 {
 	for (; *text; text++) {
@@ -50,13 +50,13 @@ static void put_xml(FILE *f, const char *text)
 		if (strchr("&<>\"'", *text))
 			fprintf(f, "&#%d;", *text);
 		else if (u[0] == 0xef && u[1] == 0xbf && u[2] >= 0xbe)
-			text += 2; /* U+FFFE and U+FFFF are no characters of XML */
+			text += 2; /* U+FFFE and U+FFFF are not allowed in XML */
 		else
 			fputc(*text, f);
 	}
 }
 
-/* At most n_chars characters, then "…" where some are left out. */
+/* Writes at most n_chars characters, then "…" if the text is longer. */
 static void put_cut(FILE *f, const char *text, size_t n_chars)
 {
 	char escaped[1024];
@@ -133,7 +133,7 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 	put_text(f, RIGHT, TOP - 6, "Time until ready", RIGHT_CHARS);
 }
 
-/* The time between two ticks: a round number, with which there are at most MAX_TICKS ticks. */
+/* Returns the time between two ticks: a round number that gives at most MAX_TICKS ticks. */
 static uint64_t get_tick_ms(uint64_t all)
 {
 	static const uint64_t ticks[] = {
@@ -226,7 +226,7 @@ static uint64_t get_sum(const struct timeline_list *l, uint64_t unix_ms)
 	return sum;
 }
 
-/* Rate of all nodes over time. */
+/* Draws the total rate of all nodes over time. */
 static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
 {
 	uint64_t rates[N_SAMPLES], last = 0, bytes, most = 0, all = l->end_ms - l->begun_ms;
@@ -254,7 +254,8 @@ static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
 	fputs("\"/>\n", f);
 }
 
-/* Of the node that has least room; the limit is as wide as the time. */
+/* Draws the memory of the node with the least free memory. The width of the chart stands for the
+ * limit. */
 static unsigned put_memory(FILE *f, const struct timeline_list *l, unsigned y)
 {
 	const struct timeline *t = timeline_list_get_fullest(l);
@@ -273,7 +274,8 @@ static unsigned put_memory(FILE *f, const struct timeline_list *l, unsigned y)
 	return y + 2 * ROW;
 }
 
-/* Where a line of at most LINE_CHARS bytes ends: at a blank, if it has one. */
+/* Returns the length of the next line, of at most LINE_CHARS bytes, which ends at a blank if there
+ * is one. */
 static size_t get_line_size(const char *text)
 {
 	size_t size = strlen(text);
@@ -285,11 +287,12 @@ static size_t get_line_size(const char *text)
 	if (size)
 		return size;
 	for (size = LINE_CHARS; size > 1 && ((unsigned char)text[size] & 0xc0) == 0x80; size--)
-		; /* not within a character */
+		; /* not inside a UTF-8 character */
 	return size;
 }
 
-/* The texts of the failed nodes, broken into lines: their ends say what to do. */
+/* Draws the texts of the failed nodes. They are broken into lines and not cut, because hints are at
+ * their ends. */
 static unsigned put_reasons(FILE *f, const struct timeline_list *l, unsigned y)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -353,7 +356,8 @@ int chart_write_html(const struct timeline_list *l, FILE *f)
 {
 	int r;
 
-	/* On a narrow screen the chart scrolls, not the page: smaller letters are unreadable. */
+	/* On a narrow screen, the chart scrolls and is not made smaller, because small letters are
+	 * unreadable. */
 	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
 	      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
 	      "<title>Staging of this job</title>"

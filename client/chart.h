@@ -7,11 +7,11 @@
 
 struct timeline_list;
 
-/* At most so many rows, whatever the number of nodes. */
+/* The chart has at most this number of rows, whatever the number of nodes. */
 #define CHART_MAX_ROWS 64
 
-/* 0 or -ENOMEM. The caller looks at ferror(f). */
+/* Returns 0 or -ENOMEM. The caller checks ferror(f). */
 int chart_write_svg(const struct timeline_list *l, FILE *f);
 
-/* The same in a page of HTML. */
+/* Writes the same chart in an HTML page. */
 int chart_write_html(const struct timeline_list *l, FILE *f);

@@ -23,14 +23,14 @@
 #include "common/util/root-path.h"
 #include "stage-build.h"
 
-#define LOOK_MS 3000 /* at all sources */
+#define LOOK_MS 3000 /* for all checks of sources together */
 #define LOOK_STEP_US 500
 
 static const struct option options[] = { { "print-defaults", no_argument, NULL, 'p' }, { 0 } };
 
 struct findings {
 	unsigned n_errors;
-	char file[PATH_MAX]; /* of the first */
+	char file[PATH_MAX]; /* the file with the first error */
 	bool more_files;
 };
 
@@ -51,7 +51,7 @@ static void report(void *arg, const char *file, unsigned line, const char *text,
 		output_lines(stdout, "    ", hint);
 }
 
-/* Where an item of the configuration stands, "FILE:LINE: "; "" for what no file has. */
+/* Writes "FILE:LINE: ", the place of an item in the configuration; "" for a default. */
 static const char *get_place(const struct conf *conf, const char *section, const char *name,
 			     char *buf, size_t size)
 {
@@ -91,7 +91,7 @@ static bool is_dest(const struct conf_tier *t)
 	return !strcmp(t->name, names[t->kind]);
 }
 
-/* What is well written and comes to nothing. */
+/* Warns about valid settings that have no effect. */
 static void warn_of_tier(const struct conf *conf, const struct conf_tier *t, unsigned *n_warnings)
 {
 	char sentence[2 * ERROR_MAX_SIZE] = "", place[ERROR_MAX_SIZE];
@@ -124,7 +124,7 @@ static enum look look_at(const char *path)
 	return doctor_is_roots(&st) ? LOOK_ROOTS : LOOK_OTHERS;
 }
 
-/* In a child: where a file system hangs it is left to it. */
+/* Runs in a child process. If a file system hangs, the child is killed and not waited for. */
 static enum look look_in_child(const char *path, uint64_t deadline_ms)
 {
 	int status = -1;
@@ -147,8 +147,8 @@ static void say_unchecked(const char *text)
 	output_lines(stdout, "    not checked: ", text);
 }
 
-/* A disk of the node's, in which root makes directories. Where this is no compute node it may not
- * be there. */
+/* Checks the directory of a tier on the node's disk, in which root makes directories. On a machine
+ * that is not a compute node, it may be missing. */
 static void check_tier_here(const struct conf *conf, const struct conf_tier *t,
 			    uint64_t deadline_ms, unsigned *n_warnings)
 {
@@ -218,7 +218,7 @@ static void check_partitions(const struct conf *conf, unsigned *n_warnings)
 			      "can be reached");
 }
 
-/* A draft may be private. */
+/* The file that is installed must be readable; a draft may be private. */
 static void check_modes(struct conf *conf, bool is_site, unsigned *n_warnings)
 {
 	char sentence[PATH_MAX + 128];
@@ -234,7 +234,7 @@ static void check_modes(struct conf *conf, bool is_site, unsigned *n_warnings)
 	}
 }
 
-/* Of a file without errors. */
+/* Called only for a file without errors. */
 static void warn_of_the_rest(struct conf *conf, bool is_site)
 {
 	const uint64_t deadline_ms = clock_ms() + LOOK_MS;
@@ -260,7 +260,7 @@ static void warn_of_the_rest(struct conf *conf, bool is_site)
 		printf("    no errors, %u warning%s\n", n_warnings, n_warnings == 1 ? "" : "s");
 }
 
-/* Is there a rule for it, whoever asks, that has its method? */
+/* Returns whether any rule covers the dataset and allows its method, whoever the user is. */
 static bool has_rule(const struct conf *conf, const struct conf_dataset *c, const char **whyp)
 {
 	struct dataset d = { .scheme = DATASET_SCHEME_CATALOG, .source = strdup(c->name) };
@@ -287,8 +287,8 @@ static bool has_rule(const struct conf *conf, const struct conf_dataset *c, cons
 	return false;
 }
 
-/* Each by itself is well, but they don't fit: jobs that don't ask for these datasets are not
- * touched. */
+/* Checks the catalogue against the rules. Each section may be valid and still not fit the others.
+ * Jobs that do not use these datasets are not affected. */
 static unsigned check_catalogue(const struct conf *conf)
 {
 	unsigned n_errors = 0;
@@ -309,7 +309,8 @@ static unsigned check_catalogue(const struct conf *conf)
 	return n_errors;
 }
 
-/* As root looks at it on a node: where the directory is here, and whose it is can be seen. */
+/* Checks a file that root writes on the nodes, in the same way as root does. If the directory
+ * exists here, its owner is checked. */
 static unsigned check_roots_file(const struct conf *conf, const char *section, const char *key,
 				 const char *path)
 {
@@ -327,7 +328,7 @@ static unsigned check_roots_file(const struct conf *conf, const char *section, c
 	return 1;
 }
 
-/* Where the directory is only missing, the file may be written on the nodes. */
+/* Notes a missing directory: the file may still be written on nodes that have it. */
 static void look_for_dir(const struct conf *conf, const char *section, const char *key,
 			 const char *path)
 {

@@ -31,7 +31,7 @@ static const struct option options[] = {
 	{ 0 },
 };
 
-/* export NAME='value', with ' as '\'' . */
+/* Prints export NAME='value', with ' written as '\''. */
 static void print_export(const char *line)
 {
 	const char *eq = strchr(line, '=');
@@ -62,7 +62,8 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 		snapshot_list_update(arg, kvp, NULL);
 }
 
-/* The directory of the job's socket. The path of a dataset may be on a disk. */
+/* Finds the directory of the job's socket. The path of a dataset would not do: it may be on a
+ * disk. */
 static int get_rundir(char *buf, size_t size, struct error *err)
 {
 	int r = rpc_find_socket(buf, size, err);
@@ -77,7 +78,8 @@ static int get_rundir(char *buf, size_t size, struct error *err)
 	return 0;
 }
 
-/* Where the entry leads, or itself if it is no link. false: it is not there. */
+/* Reads the target of a link; a path that is not a link is its own target. Returns false if it does
+ * not exist. */
 static bool get_target(const char *path, char *buf, size_t size)
 {
 	ssize_t n = readlink(path, buf, size - 1);

@@ -31,12 +31,12 @@
 #define DEFAULT_TIMEOUT_MS 120000
 
 struct explain {
-	const struct conf *conf; /* of this machine; NULL: none that reads */
+	const struct conf *conf; /* this machine's configuration; NULL if it cannot be read */
 	struct plan_request request;
 	struct break_even_asked break_even;
 	bool json;
 	struct json j;
-	size_t n_said; /* datasets */
+	size_t n_said; /* number of datasets printed so far */
 };
 
 enum { OPT_MEM = 256, OPT_TIMEOUT, OPT_RATE, OPT_EPOCH, OPT_NODES, OPT_JSON };
@@ -67,7 +67,7 @@ static void print_field(const char *name, const char *fmt, ...)
 	output_lines(stdout, indent, text);
 }
 
-/* Lines of a text, each below the other. */
+/* Prints each line of text below the previous one. */
 static void print_lines(const char *name, const char *text)
 {
 	char first[512];
@@ -97,7 +97,7 @@ static void print_advice(const struct kv *facts, const char *source)
 	print_lines("faster", advice);
 }
 
-/* From how many epochs on it pays. */
+/* Prints the number of epochs from which staging is faster. */
 static void put_break_even(struct explain *e, const struct kv *facts, const char *source,
 			   uint64_t max_rate)
 {
@@ -181,7 +181,7 @@ static void close_json(struct explain *e)
 	putchar('\n');
 }
 
-/* Exit status; STAGE_EXIT_NO_ITEM and STAGE_EXIT_NO_STAGING are for the caller to decide. */
+/* Returns an exit status. The caller handles STAGE_EXIT_NO_ITEM and STAGE_EXIT_NO_STAGING. */
 static int explain_names(struct explain *e, char *const *names, size_t n_names, struct error *err)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
@@ -249,7 +249,7 @@ static void print_moved(const struct moved *m)
 	print_field(m->mover ? "mover" : "copy", "%s", moved_get_state(m, text, sizeof(text)));
 }
 
-/* m: of what a mover has brought, and d is the copy then; else NULL. */
+/* m describes the mover's copy, and d names that copy; NULL without a mover. */
 static void explain_answer(struct explain *e, const struct dataset *d, const struct plan_answer *a,
 			   const struct moved *m)
 {
@@ -287,7 +287,8 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 		put_break_even(e, f, d->source, a->max_rate);
 }
 
-/* Without a whole copy nobody here can look at what the job will find. */
+/* Explains a dataset whose copy is not complete. The source of the job does not exist yet, so it
+ * cannot be planned. */
 static void explain_moved(struct explain *e, const struct moved *m)
 {
 	const struct dataset *d = m->asked;
@@ -327,7 +328,7 @@ static int ask_and_explain(struct explain *e, struct dataset *d, const struct mo
 	return a.code;
 }
 
-/* asked: d as it was; the same, unless a mover brings it. */
+/* asked: the dataset as the user wrote it; d differs from it if a mover copies it. */
 static int explain_one(struct explain *e, struct dataset *d, const struct dataset *asked,
 		       const struct submit_copies *copies, struct error *err)
 {
@@ -345,7 +346,7 @@ static int explain_one(struct explain *e, struct dataset *d, const struct datase
 	return ask_and_explain(e, d, NULL, err);
 }
 
-/* Without a configuration there are no movers. */
+/* Finds the copies that movers make. Without a configuration there are none. */
 static int find_copies(struct submit_copies *copies, struct conf **confp, struct dataset_list *list,
 		       struct error *err)
 {
@@ -422,8 +423,8 @@ static int parse(struct explain *e, int argc, char **argv)
 	return argc - optind > 1 ? output_usage(argv[0], "one name or item at a time") : 0;
 }
 
-/* On a node of a job, what the job may still have there. Elsewhere the job that is thought of is
- * not on this machine. */
+/* Reads how much memory the job may still use, on a node of a job. Elsewhere the user asks about a
+ * job that does not run on this machine. */
 static void look_for_memory(struct plan_request *q)
 {
 	if (q->memory || !getenv("SLURM_JOB_ID") || !getenv("SLURMD_NODENAME"))

@@ -13,7 +13,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 
-#define INDEX_SUFFIX ".stage-index" /* INDEX_FILE_SUFFIX */
+#define INDEX_SUFFIX ".stage-index" /* same as INDEX_FILE_SUFFIX */
 
 static const struct option options[] = { { "nested", no_argument, NULL, 'n' }, { 0 } };
 

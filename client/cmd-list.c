@@ -23,7 +23,7 @@ static const struct option options[] = {
 	{ "movers", no_argument, NULL, OPT_MOVERS }, { 0 },
 };
 
-/* The catalogue of the site: what may be written as @NAME. */
+/* Lists the site's catalogue, the names for @NAME. */
 static int list_site(bool names_only)
 {
 	static const struct table_column columns[] = { { "NAME" },
@@ -96,7 +96,8 @@ static int list_node(void)
 	if (n < 0)
 		return output_fail(&err);
 	any = n > 0;
-	if (conf_load(&conf, cmd_get_conf(), NULL) == 0) /* with none nothing is kept */
+	if (conf_load(&conf, cmd_get_conf(), NULL) == 0) /* without a configuration, nothing is
+							  * kept */
 		any |= keep_list_print_all(conf);
 	if (!any)
 		fprintf(stderr, "No job has datasets on this node, and nothing is left or kept.\n");

@@ -18,7 +18,7 @@
 
 struct log_line {
 	char *text;
-	size_t n; /* in which order it came */
+	size_t n; /* order of arrival */
 };
 
 struct log {
@@ -27,7 +27,7 @@ struct log {
 	bool all_nodes, node_report;
 	struct log_line *lines;
 	size_t n_lines;
-	bool lost;  /* a line, for lack of memory */
+	bool lost;  /* a line was lost because there was no memory */
 	char *rest; /* see srun.h */
 };
 
@@ -83,7 +83,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		l->lost = true;
 }
 
-/* Times have the same length everywhere. */
+/* Compares the times as text, because all have the same length. */
 static int by_time(const void *a, const void *b)
 {
 	const struct log_line *x = a, *y = b;

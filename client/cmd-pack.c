@@ -81,7 +81,8 @@ static bool has_end(const char *out, const char *end)
 	return n > n_end && !strcmp(out + n - n_end, end);
 }
 
-/* An image that is called an archive would be taken for one by whoever sees it. */
+/* Returns whether the name is that of an archive. An image with such a name would be mistaken for
+ * an archive. */
 static bool is_named_archive(const char *out)
 {
 	const struct suffix *s = suffix_find(out, strlen(out));
@@ -89,7 +90,7 @@ static bool is_named_archive(const char *out)
 	return s && (s->kind == SUFFIX_TAR || s->kind == SUFFIX_ZIP);
 }
 
-/* An image inside of the directory it is made from would hold a part of itself. */
+/* Refuses an output inside the packed directory, because it would contain a part of itself. */
 static int check_place(const char *dir, const char *out, struct error *err)
 {
 	_cleanup_(freep) char *parent = strdup(out);
@@ -185,7 +186,8 @@ static int cmd_pack_run(int argc, char **argv)
 	if (argc - optind != 2)
 		return output_usage(argv[0], "it takes a directory and the name of the result");
 	p.out = argv[optind + 1];
-	if (p.shard_size && has_end(p.out, ".tar")) /* train.tar: train-000000.tar and so on */
+	if (p.shard_size && has_end(p.out, ".tar")) /* for train.tar, the shards are
+						     * train-000000.tar and so on */
 		argv[optind + 1][strlen(p.out) - strlen(".tar")] = '\0';
 	if (!p.out[0] || p.out[strlen(p.out) - 1] == '/')
 		return output_usage(argv[0], "'%s' is no name of a file", p.out);

@@ -120,7 +120,7 @@ static int collect(const struct report_options *o, struct snapshot_list *l, char
 	return report_file_read(l, o->from, err) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
-/* fd is consumed. */
+/* Closes fd. */
 static int write_to(int fd, const struct timeline_list *l,
 		    int (*write_list)(const struct timeline_list *l, FILE *f))
 {
@@ -139,7 +139,7 @@ static int write_to(int fd, const struct timeline_list *l,
 	return r;
 }
 
-/* The file appears complete or not at all. */
+/* Writes a temporary file and renames it, so that the file is always complete. */
 static int replace(const char *path, const struct timeline_list *l,
 		   int (*write_list)(const struct timeline_list *l, FILE *f))
 {
@@ -163,7 +163,7 @@ static int replace(const char *path, const struct timeline_list *l,
 	return r;
 }
 
-/* A pipe or a device stays what it is, and a link leads where it did. */
+/* Writes to a pipe or device without replacing it, and to the target of a link. */
 static int save(const char *path, const struct timeline_list *l,
 		int (*write_list)(const struct timeline_list *l, FILE *f))
 {
@@ -183,7 +183,7 @@ static int save(const char *path, const struct timeline_list *l,
 	return STAGE_EXIT_FAILED;
 }
 
-/* One character for each part of the time: the state at its end. */
+/* Draws one character for each period: the state at its end. */
 static void draw_cells(const struct timeline_list *l, const struct timeline *t,
 		       char cells[static TEXT_CELLS + 1])
 {

@@ -28,8 +28,8 @@ struct run {
 	uint64_t timeout_ms;
 	bool quiet, keep_going;
 	const char *dir;
-	mode_t umask; /* the command's; what stagectl makes is the user's alone, and usable by him
-		       */
+	/* for the command; files that stagectl makes have mode 0700 or 0600 */
+	mode_t umask;
 	char **command;
 	struct run_place place;
 	const struct rpc *rpc;
@@ -87,7 +87,8 @@ static int parse(struct run *run, int argc, char **argv)
 	return 0;
 }
 
-/* The site may have switched staging off; with RunRules= it may not let this user. */
+/* Checks whether the site has switched staging off, and with RunRules= whether it admits this
+ * user. */
 static int check_site(char hash[static 17], struct error *err)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -145,7 +146,7 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 
 	if (!run->quiet && run->place.local_id == 0)
 		progress_new(&run->progress, stderr, PROGRESS_AUTO);
-	if (run->progress) /* the output of several nodes comes together */
+	if (run->progress) /* the output of several nodes is mixed */
 		progress_set_nodes(run->progress, run->place.n_nodes > 1);
 	if (request) {
 		kv_set(request, "progress", run->progress ? "1" : "0");
@@ -164,7 +165,7 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 	return code;
 }
 
-/* NAME=VALUE into our environment, which the command inherits. */
+/* Sets NAME=VALUE in this process's environment, which the command inherits. */
 static void on_line(void *arg, const char *op, struct kv **kvp)
 {
 	_cleanup_(freep) char *line = NULL, *value = NULL;
@@ -190,7 +191,7 @@ static int get_environment(struct run_session *s, struct error *err)
 	return rpc_call(s->rpc, request, &h, err);
 }
 
-/* Of several nodes the first one tells. */
+/* Returns whether this process prints messages; of several nodes, only the first one does. */
 static bool is_teller(const struct run *run)
 {
 	const char *node = getenv("SLURM_NODEID");
@@ -200,7 +201,7 @@ static bool is_teller(const struct run *run)
 	return run->place.n_nodes <= 1 || !node || !strcmp(node, "0");
 }
 
-/* What was left out, replaced or done in another way: once, where the user looks. */
+/* Prints what was left out, replaced or done in another way, once. */
 static void tell_warnings(struct run *run, const struct run_session *s)
 {
 	warnings_ask(s->rpc, NULL, 0, on_dataset, run);

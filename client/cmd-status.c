@@ -25,7 +25,7 @@ struct status {
 	size_t n_names;
 	bool json, watch, all_nodes, rows, node_report;
 	bool redraws; /* --watch on a terminal */
-	bool changed; /* since it was drawn */
+	bool changed; /* since it was drawn last */
 	struct snapshot_list list;
 	char *rest; /* see srun.h */
 };
@@ -146,7 +146,7 @@ static const struct table_column columns[] = {
 };
 /* clang-format on */
 
-/* Up to the end of its line. */
+/* Adds the text up to the end of its line. */
 static int add_warning(struct table *t, const char *line)
 {
 	_cleanup_(freep) char *text = strndup(line, strcspn(line, "\n"));
@@ -224,8 +224,8 @@ static void sort(struct status *s)
 		qsort(s->list.items, s->list.n_items, sizeof(*s->list.items), by_node);
 }
 
-/* From the top of the screen, as much as fits. Lines that are too long are cut by the terminal, so
- * that none wraps and moves the others. */
+/* Draws the table from the top of the screen, cut at its height. The terminal cuts lines that are
+ * too long; if it wrapped them, they would move the other lines. */
 static void redraw(const struct status *s)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -295,8 +295,8 @@ static int ask(struct status *s, struct error *err)
 	return r;
 }
 
-/* Before the job has begun: what it waits for. False: there is no mover, or nobody asked for a
- * table. */
+/* Before the job has begun, shows the movers that it waits for. Returns false if there is no mover,
+ * or if the user did not ask for a table. */
 static bool show_movers(const struct status *s, int code)
 {
 	struct error err = ERROR_INIT;
@@ -307,7 +307,7 @@ static bool show_movers(const struct status *s, int code)
 	return mover_look_print(&err) > 0;
 }
 
-/* With --watch, the lines of JSON were printed already. */
+/* With --watch, the lines of JSON have been printed already. */
 static void print(const struct status *s, int code)
 {
 	if ((s->watch && !s->redraws) || (code && !s->list.n_items))

@@ -74,7 +74,7 @@ static int submit_with_copies(const struct submit_words *w, const struct dataset
 	return code;
 }
 
-/* Without a configuration there are no movers: sbatch says what is wrong with it. */
+/* If the configuration cannot be read, there are no movers, and sbatch reports the error. */
 static int submit_value(const struct submit_words *w, const char *value)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };

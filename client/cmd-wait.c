@@ -34,13 +34,13 @@
 #include "common/util/path.h"
 
 #define HOLD_SILENT_MS 5000
-#define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */
+#define HOLD_SILENT_TERMINAL_MS 1000 /* if stderr is a terminal */
 #define HOLD_EVERY_MS 60000
 #define HOLD_TICK_MS 5000
 #define LATE_AFTER_MS 5000 /* the rate of the first moments says little */
 #define LATE_MAX_QUESTIONS 3
 #define HOLD_PATIENCE_MS 5000
-#define PATH_OF "STAGE_DATA_PATH_" /* what the names in the environment file begin with */
+#define PATH_OF "STAGE_DATA_PATH_" /* prefix of the variables in the environment file */
 
 struct wait {
 	char **names;
@@ -137,7 +137,8 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		progress_update(w->progress, &w->list);
 }
 
-/* One process asks Slurm for each job, or for each step whose tasks are held. */
+/* Returns whether this process asks Slurm. Only one does for each job, or for each step whose tasks
+ * are held. */
 static bool asks_slurm(void)
 {
 	const char *node_id = getenv("SLURM_NODEID");
@@ -197,8 +198,9 @@ static uint64_t on_hold_tick(void *arg)
 	return HOLD_TICK_MS;
 }
 
-/* One step asks each node; the arguments are ours without those of this side. A component of a
- * heterogeneous job that asked for nothing has nothing to wait for. */
+/* Asks each node with one step. The step gets this command's arguments, except those for this
+ * process only. A component of a heterogeneous job that asked for no dataset has nothing to wait
+ * for. */
 static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct error *err)
 {
 	struct srun_request request = { .verb = "wait",
@@ -223,9 +225,9 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 	return srun_each_node(&request, h, err);
 }
 
-/* Where stagingd has died: its environment file names all datasets of the job, and the path of each
- * is there from the moment on at which it is ready. Looks at names alone: the server of an image is
- * not asked, as it may hang. */
+/* Returns whether all datasets are ready, when stagingd has died. Its environment file names all
+ * datasets of the job. The path of a dataset exists as soon as the dataset is ready. Only names are
+ * looked up; an image server is not asked, because it may hang. */
 static bool are_all_ready(const char *socket)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -253,7 +255,7 @@ static bool are_all_ready(const char *socket)
 	return n > 0;
 }
 
-/* A held task needs nobody to stage what is ready. */
+/* Lets a held task continue without stagingd if all datasets are ready. */
 static int hold_alone(const struct wait *w, int code)
 {
 	char path[256];
@@ -293,7 +295,8 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 	return code == STAGE_EXIT_OK ? mount_visible_check(&w->list, err) : code;
 }
 
-/* In the order of the list, each path once: on all nodes it is the same. */
+/* Prints the paths in the order of the list. Each path is printed once, because it is the same on
+ * all nodes. */
 static void print_paths(const struct wait *w)
 {
 	const struct snapshot_list *l = &w->list;
@@ -310,7 +313,7 @@ static void print_paths(const struct wait *w)
 	}
 }
 
-/* "timed out; imagenet is staging, 41 %": what it was that did not come. */
+/* Names the unfinished datasets: "timed out, still to come: …". */
 static void explain_timeout(const struct wait *w, struct error *err)
 {
 	char text[512];
@@ -321,8 +324,8 @@ static void explain_timeout(const struct wait *w, struct error *err)
 			   text);
 }
 
-/* A held script or task is not begun, and its user has not run stagectl. With several nodes, the
- * text names those that failed. */
+/* Prints the reason why a held script or task does not begin; its user has not run stagectl. With
+ * several nodes, the text names those that failed. */
 static void tell_failure(const struct wait *w, int code, const struct error *err)
 {
 	const char *what = getenv("SLURM_STEP_ID") ? "task" : "script";
@@ -375,7 +378,7 @@ static int cmd_wait_run(int argc, char **argv)
 	if (code && !w.mute)
 		tell_failure(&w, code, &err);
 	free(w.rest);
-	/* Whatever the code: no later wait is given what has arrived. */
+	/* Print them for any exit status: a later wait does not get these warnings again. */
 	if (warnings_are_told_here())
 		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");
 	if (!w.hold && (code == STAGE_EXIT_OK || w.any))

@@ -31,7 +31,8 @@ int cmd_next_option(int argc, char **argv, const char *shorts, const struct opti
 	const char *word = optind > 0 && optind < argc ? argv[optind] : "";
 	int c;
 
-	/* "+" first, then ":" for "say which one lacks its argument" */
+	/* ":" makes getopt_long() return ':' for an option without its value; "+" must come before
+	 * it. */
 	snprintf(spec, sizeof(spec), "%s:%s", shorts[0] == '+' ? "+" : "",
 		 shorts + (shorts[0] == '+'));
 	opterr = 0;
@@ -53,7 +54,7 @@ int cmd_get_duration(const char *verb, const char *option, const char *text, uin
 	return -EINVAL;
 }
 
-/* None at all is hardly meant: as a limit it could be none, too. */
+/* A timeout of 0 is probably a mistake: it could mean no time or no limit. */
 int cmd_get_timeout(const char *verb, const char *text, uint64_t *msp)
 {
 	int r = cmd_get_duration(verb, "--timeout", text, msp);

@@ -26,17 +26,17 @@
 #include "common/util/path.h"
 
 #define SINFO_MS 5000
-#define ANY "zq9x" /* a name that no pattern has */
+#define ANY "zq9x" /* a name that matches wildcards only */
 
 struct advice {
 	const struct conf *conf;
 	conf_advice_fn *fn;
 	void *arg;
 	const char *section,
-		*name; /* what it is about, as conf_get_place() takes them; NULL: a file */
+		*name; /* section and name for conf_get_place(); NULL for a finding about a file */
 };
 
-/* Begins with the file and the line, if it is about a section or a key. */
+/* Reports a finding. If it is about a section or a key, the text begins with file and line. */
 static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
@@ -57,7 +57,7 @@ static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
 	a->fn(a->arg, hint, text);
 }
 
-/* Copies the next word of a list and returns what is after it, NULL at the end. */
+/* Copies the next word of a list. Returns the rest; NULL at the end. */
 static const char *next_word(const char *list, char *word, size_t size)
 {
 	size_t n = strcspn(list, ",");
@@ -70,7 +70,7 @@ static const char *next_word(const char *list, char *word, size_t size)
 
 /* ---- rules ---- */
 
-/* A path that the pattern fits, with `deep` for **. */
+/* Makes a path that matches the pattern, with `deep` in the place of **. */
 static bool fill(const char *pattern, const char *deep, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -112,8 +112,8 @@ static bool has_all_words(const char *list, const char *words)
 	return true;
 }
 
-/* Does it admit everybody whom other admits, as far as that can be told without asking who is in
- * which group? */
+/* Returns whether s admits everybody whom `other` admits. Does not look up the members of
+ * groups. */
 static bool admits_all_of(const struct conf_source *s, const struct conf_source *other)
 {
 	if (!has_all_words(other->deny_users, s->deny_users))
@@ -124,7 +124,7 @@ static bool admits_all_of(const struct conf_source *s, const struct conf_source 
 	       has_all_words(s->allow_groups, other->allow_groups);
 }
 
-/* The first user on the other's DenyUsers whom s admits whatever his groups are. */
+/* Finds the first user in other's DenyUsers whom s admits regardless of groups. */
 static bool admits_denied(const struct conf_source *s, const struct conf_source *other, char *word,
 			  size_t size)
 {
@@ -142,7 +142,7 @@ static bool is_about_users(const struct conf_key *key)
 	       !strcmp(key->name, "AllowGroups") || !strcmp(key->name, "DenyUsers");
 }
 
-/* Do they differ in nothing but for whom they are, and where? */
+/* Returns whether the rules differ only in Match and in the users they admit. */
 static bool are_alike(const struct conf_source *a, const struct conf_source *b)
 {
 	size_t n_keys;
@@ -162,7 +162,7 @@ static bool are_alike(const struct conf_source *a, const struct conf_source *b)
 	return true;
 }
 
-/* Returns whether there was something to tell. */
+/* Returns whether there was a finding. */
 static bool advise_pair(struct advice *a, const struct conf_source *s,
 			const struct conf_source *other, bool other_is_first)
 {
@@ -210,7 +210,8 @@ void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg)
 
 /* ---- names ---- */
 
-/* A name service that fails knows nothing for certain: only its "no" counts. */
+/* Returns whether the name does not exist. After an error of the name service, the name counts as
+ * known. */
 static bool is_unknown(const char *name, bool group)
 {
 	const void *entry;
@@ -220,7 +221,7 @@ static bool is_unknown(const char *name, bool group)
 	return !entry && (errno == 0 || errno == ENOENT || errno == ESRCH);
 }
 
-/* A list of the section with that name, or of [daemon], which has none. */
+/* Checks a list of users or groups in [source NAME]; source NULL: in [daemon]. */
 static void advise_list(struct advice *a, const char *source, const char *key, const char *list)
 {
 	bool group = !strcmp(key, "AllowGroups");
@@ -313,14 +314,15 @@ static bool ends_in(const char *name, const char *end)
 	return n >= m && !strcmp(name + n - m, end);
 }
 
-/* What was put aside on purpose, and hidden files. */
+/* Returns whether the file was disabled on purpose, or is hidden. */
 static bool is_put_aside(const char *name)
 {
 	return ends_in(name, ".off") || ends_in(name, ".disabled") || !strncmp(name, "README", 6) ||
 	       (*name == '.' && !ends_in(name, ".conf"));
 }
 
-/* What package managers and editors leave. Its content may be what was meant to be in force. */
+/* Returns whether the file is a copy made by a package manager or editor. It may contain the
+ * intended configuration. */
 static bool is_copy(const char *name)
 {
 	static const char *const ends[] = { "~",	 ".bak",       ".orig",	    ".old",
@@ -389,7 +391,7 @@ void conf_advise_files(const struct conf *conf, conf_advice_fn *fn, void *arg)
 		advise_file(&a, path, e->d_name);
 }
 
-/* Of others: files have to be readable, directories to be passed. */
+/* Returns whether other users can read the file, or read and enter the directory. */
 static bool is_open(const struct advice *a, const char *path)
 {
 	struct stat st;

@@ -32,7 +32,7 @@ static bool is_private(const struct sockaddr *sa)
 					     (a->s6_addr[0] & 0xfe) == 0xfc);
 }
 
-/* In address: the private one that the host has. Numbers need no name service. */
+/* Writes a private address of the host to `address`. A numeric host needs no name service. */
 static bool find_private(const char *host, int flags, char *address, size_t size)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
@@ -49,7 +49,7 @@ static bool find_private(const char *host, int flags, char *address, size_t size
 	return found;
 }
 
-/* A Match= that names its host by a number has listed it. */
+/* If Match= has a numeric address, this address is allowed without Networks=. */
 static void advise_host(const struct conf *conf, const struct conf_source *s, const char *key,
 			const char *value, conf_advice_fn *fn, void *arg)
 {
@@ -60,7 +60,7 @@ static void advise_host(const struct conf *conf, const struct conf_source *s, co
 	struct url url;
 	int n;
 
-	snprintf(with_path, sizeof(with_path), "%s/", value); /* an endpoint has none */
+	snprintf(with_path, sizeof(with_path), "%s/", value); /* an endpoint has no path */
 	if (url_parse(&url, with_path, NULL) < 0 || url.scheme == URL_S3 ||
 	    url.n_host >= sizeof(host))
 		return;

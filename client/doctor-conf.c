@@ -128,7 +128,8 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
 }
 
-/* What stage-helper asks of it, too: nothing is kept elsewhere. */
+/* Returns whether path is the root of a tmpfs with a size. stage-helper requires this, too, and
+ * keeps nothing elsewhere. */
 static bool is_own_tmpfs(const char *path, const struct stat *st, uint64_t *sizep)
 {
 	char above[PATH_MAX];
@@ -142,7 +143,7 @@ static bool is_own_tmpfs(const char *path, const struct stat *st, uint64_t *size
 	return *sizep > 0 && st->st_dev != up.st_dev;
 }
 
-/* Where what is kept in memory lies */
+/* Checks the directory for data that is kept in memory. */
 static void check_memory(struct doctor *d, const struct conf_tier *t)
 {
 	const uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -186,7 +187,7 @@ static void check_tiers(struct doctor *d)
 static const char *const token_hint =
 	"make it for users to read, with a file for each dataset that may be read at once";
 
-/* A worker opens a token as the job's user, and holds it by flock(). */
+/* Checks a token. A worker opens it as the job's user and locks it with flock(). */
 static void check_token(struct doctor *d, const struct conf_source *s, int dir, const char *name)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, name,
@@ -210,7 +211,8 @@ static void check_token(struct doctor *d, const struct conf_source *s, int dir, 
 			    s->token_dir);
 }
 
-/* Without tokens a source is read all the same, by as many as come: the site should know. */
+/* Checks the directories of tokens. Without tokens, any number of readers may read a source at the
+ * same time. */
 static void check_tokens(struct doctor *d)
 {
 	for (size_t i = 0; d->conf && i < d->conf->n_sources; i++) {
@@ -241,7 +243,7 @@ static void check_tokens(struct doctor *d)
 	}
 }
 
-/* Others could exchange it: root does not write there. */
+/* Returns whether users other than root could replace the file. Root does not write there. */
 static bool is_others(const char *path)
 {
 	const char *name;
@@ -259,7 +261,8 @@ static void check_log(struct doctor *d)
 	char dir[PATH_MAX];
 
 	if (!d->conf)
-		return; /* whether there is a LogFile is not known */
+		/* the configuration cannot be read, so LogFile= is not known */
+		return;
 	snprintf(dir, sizeof(dir), "%.*s", (int)(path_base(file) - file), file);
 	if (*file && access(dir, F_OK) < 0)
 		doctor_tell(d, DOCTOR_WARN, "make the directory", "LogFile=%s: %s: %s", file, dir,

@@ -21,7 +21,8 @@ struct job_list {
 	size_t n;
 };
 
-/* A job that is completing has its epilog before it. */
+/* Returns whether a job has ended. A job that is completing (CG) is not included, because its
+ * epilog has not run yet. */
 static bool is_final(const char *state)
 {
 	static const char *const states[] = { "CD", "CA", "F",	"TO",  "NF",
@@ -45,7 +46,7 @@ static bool lives_in(const char *text, uint32_t job_id)
 	return false;
 }
 
-/* Keeps those that Slurm does not count as alive. false: it does not tell. */
+/* Removes the jobs that are alive according to Slurm. Returns false if Slurm does not answer. */
 static bool drop_living(struct job_list *l)
 {
 	char list[DOCTOR_MAX_JOBS * 12 + 24];
@@ -55,7 +56,8 @@ static bool drop_living(struct job_list *l)
 
 	if (l->n == 0)
 		return true;
-	/* One alone that Slurm does not know would be an error; the first is named twice. */
+	/* For a single unknown job, squeue would report an error, so the first job is named
+	 * twice. */
 	n = (size_t)snprintf(list, sizeof(list), "%u", l->ids[0]);
 	for (size_t i = 0; i < l->n; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, ",%u", l->ids[i]);
@@ -83,7 +85,7 @@ unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n,
 	}
 	if (l.n == 0)
 		return 0;
-	usleep(AGAIN_US); /* one that has just ended is cleaned up after now */
+	usleep(AGAIN_US); /* a job that has just ended is being cleaned up */
 	if (!drop_living(&l))
 		return 0;
 	for (size_t i = 0; i < l.n; i++) {

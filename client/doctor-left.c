@@ -34,7 +34,8 @@
 #define REAP "run '" STAGE_LIBEXEC_DIR "/stage-keeper reap' as root, or wait for the timer"
 #define SYSTEMCTL_MS 3000
 
-/* true: nobody holds its lock, or (asked by root, to whom all can be opened) there is none. */
+/* Returns whether no process holds the directory's lock, or whether root sees no lock file. Root
+ * can open all of them. */
 static bool is_abandoned(const char *dir, const char *job)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -44,12 +45,12 @@ static bool is_abandoned(const char *dir, const char *job)
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && geteuid() == 0) {
 		snprintf(path, sizeof(path), "%s/%s", dir, job);
-		return access(path, F_OK) == 0; /* not gone since it was listed */
+		return access(path, F_OK) == 0; /* it may have been removed since it was listed */
 	}
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* Number of mounts at or below dir. */
+/* Returns the number of mounts at or below dir. */
 static unsigned count_mounts(const char *dir)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -63,7 +64,7 @@ static unsigned count_mounts(const char *dir)
 	return n;
 }
 
-/* Has the job a process here? Its socket tells whose it is. */
+/* Returns whether the job has a process here. The owner of the socket is the job's user. */
 static bool is_running(const char *job, uint32_t job_id)
 {
 	char path[PATH_MAX];
@@ -131,7 +132,7 @@ static void check_rundirs(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "%u jobs with datasets, nothing left over", n_jobs);
 }
 
-/* What killed runs of `stagectl run` of this user left in memory. */
+/* Looks for data in memory that killed runs of `stagectl run` of this user have left. */
 static void check_user_dir(struct doctor *d)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
@@ -142,8 +143,9 @@ static void check_user_dir(struct doctor *d)
 
 	if (run_dir_path(path, sizeof(path), geteuid(), "") < 0)
 		return;
-	path[strlen(path) - 1] = '\0'; /* lstat() of "x/" follows x */
-	/* Anybody can take the name in /dev/shm: then nothing in it is this user's. */
+	path[strlen(path) - 1] = '\0'; /* lstat() of "x/" would follow a link x */
+	/* Another user can take the name in /dev/shm. Then nothing below it belongs to this
+	 * user. */
 	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
 		dir = opendir(path);
 	while (dir && (e = readdir(dir)))
@@ -169,7 +171,7 @@ static void check_breaker(struct doctor *d)
 			    path);
 }
 
-/* What jobs that are over had, and a keeper that died did not finish removing. */
+/* Looks for directories of jobs that are over, whose removal a keeper began and did not finish. */
 static void check_trash(struct doctor *d)
 {
 	static const char trash[] = STAGE_RUN_DIR "/" RUNDIR_TRASH;
@@ -185,7 +187,7 @@ static void check_trash(struct doctor *d)
 			    n == 1 ? "y" : "ies", trash);
 }
 
-/* Is there a record of the job, by which its directory in a tier is found? */
+/* Returns whether there is a record of the job, which lists its directories in tiers. */
 static bool has_record(uint32_t job_id)
 {
 	char path[PATH_MAX];
@@ -201,8 +203,8 @@ static bool has_record(uint32_t job_id)
 	return r == 0;
 }
 
-/* A lookup in a mount, or access() of it, asks its server, which may be a user's and never answer.
- * statx() of the mount itself does not. */
+/* Gets attributes without asking the server of a mount, which may belong to a user and never
+ * answer. A look-up inside a mount, or access() to it, would ask the server. */
 static int look_at(int dirfd, const char *name, struct statx *st)
 {
 	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) <
@@ -211,8 +213,8 @@ static int look_at(int dirfd, const char *name, struct statx *st)
 		       : 0;
 }
 
-/* One that root can't look at, or that is in another file system, has a mount of its user's on it.
- */
+/* Returns whether the directory has the user's data. If root cannot look at it, or if it is in
+ * another file system, the user has mounted something on it. */
 static bool is_users(int dirfd, const char *name)
 {
 	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
@@ -228,7 +230,8 @@ static bool is_users(int dirfd, const char *name)
 	return look_at(dirfd, data, &st) != -ENOENT;
 }
 
-/* What users keep for their next jobs (job 0) is no leftover. */
+/* Looks for leftovers in a tier. Data that users keep for their next jobs (job 0) is not a
+ * leftover. */
 static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(t->path);
@@ -237,8 +240,8 @@ static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 	uint32_t job_id;
 	unsigned n = 0;
 
-	/* Where others may make names nothing is root's to take away, and all may be theirs to make
-	 * up. */
+	/* If others can make names in the tier, root does not remove anything, and the names may be
+	 * forged. */
 	if (!dir || fstat(dirfd(dir), &st) < 0 || st.st_uid != 0 || st.st_mode & 022)
 		return;
 	while ((e = readdir(dir)))
@@ -250,7 +253,7 @@ static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 			    n == 1 ? "y" : "ies", t->path);
 }
 
-/* For root alone: others can't look into the records. */
+/* Checks the tiers. Only root can read the records. */
 static void check_tiers(struct doctor *d)
 {
 	if (geteuid() != 0 || !d->conf)

@@ -27,9 +27,10 @@
 
 #define MAGIC_CGROUP2 0x63677270
 #define MAGIC_FUSECTL 0x65735543
-#define NR_FSOPEN 430 /* on all architectures; older headers lack it */
+/* The number is the same on all architectures; older headers lack it. */
+#define NR_FSOPEN 430
 
-/* The first line of a small file; "" if it can't be read. */
+/* Reads the first line of a small file; "" if it cannot be read. */
 static void read_line(const char *path, char *buf, size_t size)
 {
 	_cleanup_(file_closep) FILE *f = fopen(path, "re");
@@ -84,10 +85,10 @@ static void check_fusermount(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }
 
-/* lost: what a node without it can't do; NULL: nothing goes without it. */
+/* lost: the features that need this program; NULL: all. */
 static const struct {
 	const char *name, *lost;
-	bool outside; /* runs as a user where his job's limits are not */
+	bool outside; /* a user's process that runs outside the limits of the job */
 } helpers[] = {
 	{ "stage-keeper", NULL, false },
 	{ "stage-helper", NULL, true },
@@ -131,7 +132,7 @@ static void check_helpers(struct doctor *d)
 		check_helper(d, helpers[i].name, helpers[i].lost, helpers[i].outside);
 }
 
-/* As stage-keeper looks for it: in the file, by no name service. */
+/* Looks for the user as stage-keeper does: in the file, without a name service. */
 static void check_system_user(struct doctor *d)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
@@ -173,9 +174,9 @@ static void check_kernel(struct doctor *d)
 				    : ", without Landlock: filters of system calls alone confine");
 }
 
-/* The keeper ends readers that a hung image server holds through fusectl. It mounts that for
- * itself, which takes fsopen() of Linux 5.2; else it has to be mounted. Asked without a name,
- * fsopen() fails in any case. */
+/* The keeper uses fusectl to end readers that wait for a hung image server. It mounts fusectl for
+ * itself with fsopen() (Linux 5.2); on older kernels, fusectl must be mounted already. fsopen()
+ * without a name always fails; only the error matters. */
 static void check_control(struct doctor *d)
 {
 	static const char path[] = "/sys/fs/fuse/connections";
@@ -194,7 +195,7 @@ static void check_control(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s is mounted", path);
 }
 
-/* Lines as fusermount3 reads them. */
+/* Parses the lines as fusermount3 does. */
 static bool is_allowed_to_others(void)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/etc/fuse.conf", "re");
@@ -291,7 +292,7 @@ static void check_cgroup(struct doctor *d)
 			    "no memory cgroup: staged data is not charged to the job");
 }
 
-/* A worker looks for it there, not in anybody's PATH. */
+/* Looks for squashfuse where a worker does, and not in PATH. */
 static void check_squashfuse(struct doctor *d)
 {
 	char path[PATH_MAX];

@@ -30,16 +30,16 @@
 #define VERSION_SYMBOL "plugin_version"
 #define MAX_INCLUDES 8
 #define MAX_PLUGIN (64 * 1024 * 1024)
-#define PROC_MS 5000 /* to look at all processes */
+#define PROC_MS 5000 /* for reading all of /proc */
 #define SCONTROL_MS 5000
 #define START_SLACK                                                                                \
-	2 /* seconds: times of processes are in ticks since a boot known to the second */
+	2 /* seconds: process times count from a boot time that is known to the second only */
 
 struct plugstack {
 	bool found, required;
 	char plugin[PATH_MAX];
 	unsigned n_files;
-	time_t newest; /* when one of them was last written */
+	time_t newest; /* latest modification time of these files */
 };
 
 static void read_plugstack(struct plugstack *p, const char *path, unsigned depth);
@@ -62,7 +62,9 @@ static void read_include(struct plugstack *p, const char *pattern, const char *f
 	globfree(&g);
 }
 
-/* Lines "required|optional|include PATH args". */
+/* Parses lines of "required
+ * optional
+ * include PATH args". */
 static void read_plugstack(struct plugstack *p, const char *path, unsigned depth)
 {
 	_cleanup_(file_closep) FILE *f = fopen(path, "re");
@@ -88,7 +90,7 @@ static void read_plugstack(struct plugstack *p, const char *path, unsigned depth
 	}
 }
 
-/* Slurm's own, as in 0x160508 for 22.05.8; 0: not known. */
+/* Returns the version of Slurm, such as 0x160508 for 22.05.8; 0: not known. */
 static uint32_t get_slurm_version(const char *config)
 {
 	char text[32];
@@ -162,7 +164,7 @@ static void check_plugin_file(struct doctor *d, const struct plugstack *p, const
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }
 
-/* When the process pid was started, if it is a slurmd; 0: it isn't. */
+/* Returns the start time of the process pid if it is a slurmd; else 0. */
 static time_t get_slurmd_start(const char *pid)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -186,9 +188,9 @@ static time_t get_slurmd_start(const char *pid)
 	return now.tv_sec - up.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-/* Has the process mapped a plugin of that name, be its file another one by now? -errno: only root
- * may see that. A plugin stays mapped in slurmd, which calls prolog and epilog only if it was there
- * at its start. */
+/* Returns whether the process has mapped a plugin with that name, even if the file has been
+ * replaced. Returns -errno if the caller is not root. A plugin stays mapped in slurmd. slurmd calls
+ * the prolog and epilog only of plugins that existed when it started. */
 static int has_loaded(const char *pid, const char *name)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -210,8 +212,8 @@ static int has_loaded(const char *pid, const char *name)
 }
 
 struct slurmd {
-	time_t start; /* 0: there is none */
-	int loaded;   /* has_loaded() */
+	time_t start; /* 0: no slurmd is running */
+	int loaded;   /* result of has_loaded() */
 };
 
 static void find_slurmd(struct slurmd *s, const char *plugin)
@@ -232,15 +234,16 @@ static void tell_slurmd(int out, const char *plugin)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct slurmd s = { 0 };
 
-	/* Nobody who reads what the doctor says waits for a child that can't end. */
+	/* Without the doctor's output descriptors: a reader of the output must not wait for a child
+	 * that cannot end. */
 	for (int fd = 0; fd < 3; fd++)
 		(void)dup2(null, fd);
 	find_slurmd(&s, plugin);
 	_exit(fd_write_all(out, &s, sizeof(s)) < 0);
 }
 
-/* In a child, which is not waited for at the deadline: where a user's process hangs in a FUSE
- * request while it exits, who reads its files in /proc can't be killed. */
+/* Reads /proc in a child, which is not waited for after the deadline. If a user's process hangs in
+ * a FUSE request while it exits, a reader of its files in /proc cannot be killed. */
 static int ask_slurmd(struct slurmd *s, const char *plugin)
 {
 	_cleanup_(fd_closep) int in = -1, out = -1;
@@ -265,7 +268,7 @@ static int ask_slurmd(struct slurmd *s, const char *plugin)
 	return r == 0 ? -ETIMEDOUT : -EIO;
 }
 
-/* Has Slurm a node that is called as this machine? */
+/* Returns whether Slurm has a node with this machine's name. */
 static bool is_node(void)
 {
 	char host[HOST_NAME_MAX + 1] = "";
@@ -326,7 +329,7 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 			    "slurmd was started after plugstack.conf was written");
 }
 
-/* The plugin stands in a file of the directory beside it, which is not read. */
+/* Returns whether the plugin is in a file of plugstack.conf.d, which Slurm does not read. */
 static bool is_beside(const char *path)
 {
 	struct plugstack beside = { 0 };

@@ -119,7 +119,7 @@ static void check_namespace(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", type);
 }
 
-/* "30 sec" */
+/* The value has the form "30 sec". */
 static void check_unkillable(struct doctor *d, const char *config)
 {
 	char text[32];
@@ -144,16 +144,16 @@ static void tell_warning(void *arg, const char *hint, const char *text)
 	doctor_tell(arg, DOCTOR_WARN, hint, "%s", text);
 }
 
-/* A misspelt name closes staging for all, or for those who need a mover. */
+/* With a misspelt partition, all jobs lose staging, or those that need a mover do. */
 static void check_partitions(struct doctor *d)
 {
 	if (d->conf)
 		(void)conf_advise_partitions(d->conf, tell_warning, d);
 }
 
-/* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does
- * scontrol: it is looked at first. Where the site has other proofs (auth/slurm, sackd) there mostly
- * is no munge program. */
+/* Checks munge first, because scontrol, and also srun and sbcast on the first node of a job,
+ * authenticate with it. Sites with other methods (auth/slurm, sackd) usually have no munge
+ * program. */
 static void check_munge(struct doctor *d)
 {
 	static const char *const argv[] = { "munge", "-n", NULL };

@@ -15,14 +15,14 @@ struct json;
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor {
-	bool quiet;	     /* failures and warnings only */
-	struct json *json;   /* NULL: lines for people */
-	const char *subject; /* of the check that runs */
-	struct conf *conf;   /* NULL: there is none that can be read */
+	bool quiet;	     /* print only failures and warnings */
+	struct json *json;   /* NULL: print lines for people */
+	const char *subject; /* of the check that is running */
+	struct conf *conf;   /* NULL: the configuration cannot be read */
 	unsigned n_levels[DOCTOR_FAIL + 1];
 };
 
-/* One finding. hint: NULL for DOCTOR_OK. */
+/* Prints one finding. hint: NULL for DOCTOR_OK. */
 void doctor_tell(struct doctor *d, enum doctor_level level, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -31,27 +31,28 @@ struct doctor_check {
 	void (*run)(struct doctor *d);
 };
 
-/* Tables, ended by a check without a subject. The first one loads conf. */
+/* Tables; the last entry has no subject. The first table's checks load conf. */
 extern const struct doctor_check doctor_conf_checks[];	/* the configuration and what it names */
 extern const struct doctor_check doctor_node_checks[];	/* kernel, files, tools */
 extern const struct doctor_check doctor_slurm_checks[]; /* hooks and plugin */
 extern const struct doctor_check doctor_left_checks[];	/* what earlier jobs left */
 
-/* Part of the checks of Slurm. config: what `scontrol show config` says. */
+/* Runs the plugin's part of doctor_slurm_checks. config: output of `scontrol show config`. */
 void doctor_check_plugin(struct doctor *d, const char *config);
 
-/* Part of the checks of leftovers: jobs whose keeper lives, and of which the node has no process.
- * Warns of those that Slurm says are over and that is_kept says have their keeper yet: how many
- * findings there were. */
+/* Runs a part of doctor_left_checks: looks for jobs that have a living keeper and no other process
+ * on the node. Warns of each job that is over according to Slurm and that still has its keeper
+ * according to is_kept(). Returns the number of findings. */
 #define DOCTOR_MAX_JOBS 256
 unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n,
 			      bool (*is_kept)(uint32_t job_id));
 
-/* "Key            = value" of config -> value in buf; false: no such key, or "(null)". */
+/* Finds a line "Key            = value" in config and copies the value to buf. Returns false if
+ * there is no such key, or if its value is "(null)". */
 bool doctor_get_key(const char *config, const char *key, char *buf, size_t size);
 
-/* Does it belong to root, and can nobody else write to it (or, in a sticky directory, to others')?
- */
+/* Returns whether the file belongs to root and nobody else can write to it. In a sticky directory,
+ * others may write to their own files. */
 static inline bool doctor_is_roots(const struct stat *st)
 {
 	return st->st_uid == 0 &&

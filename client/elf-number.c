@@ -14,7 +14,7 @@ struct object {
 	Elf64_Ehdr head;
 };
 
-/* Copies n bytes at offset, which need not be aligned. */
+/* Copies n bytes at offset, which may be unaligned. Returns -EINVAL beyond the end. */
 static int get(const struct object *o, uint64_t offset, void *buf, size_t n)
 {
 	if (offset > o->size || o->size - offset < n)
@@ -45,7 +45,7 @@ static int get_section(const struct object *o, uint32_t i, Elf64_Shdr *s)
 		       : get(o, o->head.e_shoff + (uint64_t)i * sizeof(*s), s, sizeof(*s));
 }
 
-/* Where in the file stands what is at this address when it is loaded? */
+/* Reads the number that would be at this address in the loaded object. */
 static int read_at_address(const struct object *o, uint64_t address, uint32_t *valuep)
 {
 	Elf64_Phdr p;

@@ -4,6 +4,6 @@
  */
 #pragma once
 
-/* What the variable is to be: value, behind what is in the environment if it is such a list and
- * does not have it yet. Caller frees; NULL: no memory. */
+/* Returns the new value of the variable. If the variable is such a list, value is appended to what
+ * the environment has, unless it is in there already. The caller frees; NULL: no memory. */
 char *env_join(const char *name, const char *value);

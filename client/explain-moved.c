@@ -17,7 +17,7 @@ void moved_deinit(struct moved *m)
 	*m = (struct moved){ 0 };
 }
 
-/* Where there is no squeue there is no mover either. */
+/* Without squeue there cannot be a mover, so its failure is ignored. */
 void moved_look(struct moved *m, const struct submit_copy *copy, const struct dataset *asked)
 {
 	struct error err = ERROR_INIT;

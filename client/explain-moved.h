@@ -12,21 +12,21 @@ struct submit_copy;
 
 struct moved {
 	const struct submit_copy *copy; /* lent */
-	const struct dataset *asked;	/* lent: as it was before the copy took its place */
+	const struct dataset *asked;	/* lent: the dataset before the copy became its source */
 	struct mover_list movers;
-	const struct mover_entry *mover; /* that is at it, NULL: none */
+	const struct mover_entry *mover; /* the mover that makes the copy; NULL: none */
 	struct mover_progress progress;
 	bool whole;
-	char *why; /* it is not */
+	char *why; /* the reason why the copy is not complete; NULL if it is */
 };
 
-/* May take as long as squeue and half a minute. */
+/* Looks for the mover and the copy. May take as long as squeue, plus half a minute. */
 void moved_look(struct moved *m, const struct submit_copy *copy, const struct dataset *asked);
 void moved_deinit(struct moved *m);
 
-/* A sentence each, into buf, which is returned. */
+/* Write one sentence each into buf and return buf. */
 char *moved_get_place(const struct moved *m, char *buf, size_t size);
 char *moved_get_state(const struct moved *m, char *buf, size_t size);
 
-/* "mover": {...} */
+/* Writes "mover": {...}. */
 void moved_to_json(const struct moved *m, struct json *j);

@@ -16,10 +16,8 @@ static const char *get_env(void *arg, const char *name)
 	return getenv(name);
 }
 
-/*
- * A file that is not there, where another item was probably meant. Only then is it looked at here:
- * a file system may hang.
- */
+/* If a file does not exist, suggests the item that was probably meant. Checks only these cases,
+ * because a file system may hang. */
 static int check_slips(const struct dataset_list *list, const char *value, const char *cwd,
 		       struct error *err)
 {
@@ -39,7 +37,7 @@ static int check_slips(const struct dataset_list *list, const char *value, const
 	return 0;
 }
 
-/* A file of exactly that name is meant, and not the pattern. */
+/* If a file's name is exactly the pattern, the item means this file. */
 static void find_names(struct dataset_list *list)
 {
 	for (size_t i = 0; i < list->n_items; i++) {
@@ -123,7 +121,7 @@ int items_get_groups(char ***groupsp, size_t *n_groupsp)
 	gids[n++] = getegid();
 	for (int i = 0; i < n; i++) {
 		gr = getgrgid(gids[i]);
-		/* by its number where it has no name, as on the node */
+		/* as on the node, a group without a name is represented by its number */
 		if (gr)
 			groups[n_groups] = strdup(gr->gr_name);
 		else if (asprintf(&groups[n_groups], "%u", (unsigned)gids[i]) < 0)

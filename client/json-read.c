@@ -15,7 +15,8 @@ static void skip_blanks(struct json_reader *r)
 		r->p++;
 }
 
-/* The next character that is no blank, which stays; '\0': the end, or a failure before. */
+/* Returns the next character that is not a blank, without reading it; '\0' at the end or after a
+ * failure. */
 static char peek(struct json_reader *r)
 {
 	skip_blanks(r);
@@ -35,7 +36,7 @@ void json_read_init(struct json_reader *r, const char *text, size_t size)
 	*r = (struct json_reader){ .p = text, .end = text + size };
 }
 
-/* Opens the container at the first call, and steps over the comma at the others. */
+/* Opens the container at the first call; skips the comma at later calls. */
 static bool step(struct json_reader *r, bool *firstp, char open, char close)
 {
 	bool first = *firstp;
@@ -63,7 +64,7 @@ static int hex_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits behind \u. */
+/* Reads the four digits after \u. */
 static bool read_code(struct json_reader *r, unsigned *codep)
 {
 	*codep = 0;
@@ -99,7 +100,8 @@ static char *put_utf8(char *to, unsigned code)
 	return to;
 }
 
-/* Behind \u; at most four bytes for at least six characters of the text. NULL: malformed. */
+/* Reads the rest of a \u sequence. Writes at most four bytes for at least six characters of text.
+ * Returns NULL if it is malformed. */
 static char *read_unicode(struct json_reader *r, char *to)
 {
 	unsigned code, low;
@@ -123,7 +125,7 @@ static char *read_unicode(struct json_reader *r, char *to)
 	return put_utf8(to, code);
 }
 
-/* Behind a backslash. NULL: malformed. */
+/* Reads the rest of an escape sequence. Returns NULL if it is malformed. */
 static char *read_escape(struct json_reader *r, char *to)
 {
 	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -153,7 +155,7 @@ bool json_read_text(struct json_reader *r, char **textp)
 		end += *end == '\\';
 	if (end >= r->end)
 		return json_reader_fail(r);
-	text = to = malloc((size_t)(end - r->p) + 1); /* what it says is never longer */
+	text = to = malloc((size_t)(end - r->p) + 1); /* the decoded text is never longer */
 	while (to && r->p < end) {
 		unsigned char c = (unsigned char)*r->p++;
 
@@ -220,7 +222,7 @@ bool json_read_null(struct json_reader *r)
 	return take_word(r, "null");
 }
 
-/* Numbers that nobody reads need not be right. */
+/* Skips a number without a full check of its syntax. */
 static bool skip_number(struct json_reader *r)
 {
 	const char *begin = r->p;

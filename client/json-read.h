@@ -12,14 +12,14 @@
 
 #define JSON_READ_MAX_DEPTH 16
 
-/* The first failure is kept: after it each function returns false. */
+/* A failure is permanent: after it, each function returns false. */
 struct json_reader {
 	const char *p, *end;
 	unsigned depth;
 	bool failed;
 };
 
-/* text is lent. */
+/* text is lent and must outlive r. */
 void json_read_init(struct json_reader *r, const char *text, size_t size);
 
 /*
@@ -33,14 +33,14 @@ void json_read_init(struct json_reader *r, const char *text, size_t size);
 bool json_read_member(struct json_reader *r, bool *firstp, char *key, size_t size);
 bool json_read_element(struct json_reader *r, bool *firstp);
 
-/* A text without NUL. The caller frees *textp. */
+/* Reads a text that contains no NUL. The caller frees *textp. */
 bool json_read_text(struct json_reader *r, char **textp);
-/* A whole number from 0 to 2^64 - 1. */
+/* Reads a whole number from 0 to 2^64 - 1. */
 bool json_read_u64(struct json_reader *r, uint64_t *valuep);
-/* Is null the next value? Then it is read. */
+/* Reads the next value if it is null. Returns whether it was null. */
 bool json_read_null(struct json_reader *r);
-/* Any value. */
+/* Skips any value. */
 bool json_skip(struct json_reader *r);
 
-/* Is everything read, without a failure? */
+/* Returns whether everything has been read without a failure. */
 bool json_read_end(struct json_reader *r);

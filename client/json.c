@@ -10,7 +10,8 @@ void json_init(struct json *j, FILE *f)
 	*j = (struct json){ .f = f };
 }
 
-/* Length of the valid UTF-8 sequence at s, 0: none. s ends with a NUL, so the look ahead stops. */
+/* Returns the length of the valid UTF-8 sequence at s; 0: none. s ends with a NUL, which stops the
+ * check. */
 static size_t utf8_length(const unsigned char *s)
 {
 	size_t n, i;
@@ -34,7 +35,7 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
-/* Of a sequence of one to three bytes. */
+/* Decodes a sequence of one to three bytes. */
 static unsigned get_code(const unsigned char *s, size_t n)
 {
 	if (n < 3)
@@ -60,7 +61,8 @@ static void put_quoted(FILE *f, const char *text)
 		} else if (*s == '\t') {
 			fputs("\\t", f);
 		} else if (!text_is_clean(s, n, NULL)) {
-			fprintf(f, "\\u%04x", get_code(s, n)); /* a terminal would act on it */
+			fprintf(f, "\\u%04x", get_code(s, n)); /* a control character for
+							        * terminals */
 		} else {
 			fwrite(s, 1, n, f);
 		}

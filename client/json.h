@@ -15,21 +15,22 @@
 struct json {
 	FILE *f;
 	unsigned depth;
-	bool filled[JSON_MAX_DEPTH + 1]; /* something stands in the container of that depth */
+	bool filled[JSON_MAX_DEPTH + 1]; /* [depth]: the container at that depth has a member or
+					  * element */
 };
 
 void json_init(struct json *j, FILE *f);
 
-/* key: NULL in an array and at the top. */
+/* key: NULL for an element of an array and at the top level. */
 void json_open_object(struct json *j, const char *key);
 void json_close_object(struct json *j);
 void json_open_array(struct json *j, const char *key);
 void json_close_array(struct json *j);
 
-/* value NULL: null */
+/* A NULL value is written as null. */
 void json_put_text(struct json *j, const char *key, const char *value);
 void json_put_u64(struct json *j, const char *key, uint64_t value);
 void json_put_bool(struct json *j, const char *key, bool value);
 void json_put_null(struct json *j, const char *key);
-/* 0: null. For totals and times that are not known yet. */
+/* Writes null for 0. For totals and times that are not known yet. */
 void json_put_known(struct json *j, const char *key, uint64_t value);

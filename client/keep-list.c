@@ -24,11 +24,11 @@
 #include "common/util/parse.h"
 
 #define READ_MS 5000
-#define MAX_SIZE (256 * 1024) /* of what one user keeps in one tier */
+#define MAX_SIZE (256 * 1024) /* of the output for one user in one tier */
 
 struct listing {
 	struct keep keep;
-	struct table *table; /* NULL: lines of words */
+	struct table *table; /* NULL: print lines of words */
 	int n;
 };
 
@@ -72,7 +72,7 @@ static int print_entry(void *arg, const char *name, const struct keep_entry *e)
 	return l->table ? print_row(l, e, used) : print_words(l, name, e, used);
 }
 
-/* How many; what is not there has none. */
+/* Prints the entries of a tier. Returns their number; 0 if the directory does not exist. */
 static int print_tier(const char *path, struct table *table)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -112,7 +112,8 @@ int keep_list_print(const struct conf *conf, struct error *err)
 	return n;
 }
 
-/* In a child of root's: as the user, with nothing of the caller's that somebody waits for. */
+/* Runs in a child of root: becomes the user and prints. Closes the caller's descriptors, because
+ * somebody may wait for their end. */
 static _Noreturn void print_as_user(const char *path, uid_t uid, gid_t gid, int out)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -126,7 +127,7 @@ static _Noreturn void print_as_user(const char *path, uid_t uid, gid_t gid, int 
 	_exit(0);
 }
 
-/* Until its end, the deadline, or more than anybody reads. How many bytes. */
+/* Copies lines until end of file, the deadline or MAX_SIZE. Returns the number of bytes. */
 static size_t copy_lines(int fd)
 {
 	const uint64_t deadline_ms = clock_ms() + READ_MS;
@@ -147,11 +148,9 @@ static size_t copy_lines(int fd)
 	return size;
 }
 
-/*
- * What a user has there is his to forge: it is read as him. He may stop who does, or mount a file
- * system that never answers, where not even SIGKILL ends it: then it is left behind. true: there is
- * something.
- */
+/* Reads a user's directory as the user, because the user can forge its content. The user may also
+ * stop this process, or mount a file system that never answers. Then even SIGKILL may not end it,
+ * and it is not waited for. Returns whether there is anything. */
 static bool print_users(const char *path, uid_t uid, gid_t gid)
 {
 	size_t size = 0;
@@ -174,7 +173,7 @@ static bool print_users(const char *path, uid_t uid, gid_t gid)
 	return size > 0;
 }
 
-/* In a directory of everybody's any name may be there, and be anybody's. */
+/* Checks the owner, because anyone can make any name in a directory that is open to all. */
 static bool print_one(const char *path, int dirfd, const char *name)
 {
 	char own[TIER_NAME_SIZE];
@@ -184,7 +183,7 @@ static bool print_one(const char *path, int dirfd, const char *name)
 		return false;
 	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) <
 	    0) {
-		if (errno != ENOENT) /* the user has mounted something on it */
+		if (errno != ENOENT) /* the user has mounted a file system on it */
 			output_error("%s/%s: %s", path, name, strerror(errno));
 		return false;
 	}

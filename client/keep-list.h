@@ -9,10 +9,10 @@
 struct conf;
 struct error;
 
-/* The caller's own: a table. How many, or -errno. */
+/* Prints a table of the caller's kept datasets. Returns how many there are, or -errno. */
 int keep_list_print(const struct conf *conf, struct error *err);
 
-/* For root: everybody's, each read by a process of the user's. Lines of key=value words: kept, uid,
- * bytes, age (seconds since the last use), keep (seconds it may be unused), used 0/1, source. true:
- * there is one. */
+/* For root: prints the kept datasets of all users. A process with the user's identity reads each of
+ * them. Each line has key=value words: kept, uid, bytes, age (seconds since the last use), keep
+ * (seconds for which it may be unused), used (0 or 1), source. Returns whether there are any. */
 bool keep_list_print_all(const struct conf *conf);

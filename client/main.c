@@ -87,10 +87,8 @@ static int print_help_of(const char *name)
 	return STAGE_EXIT_OK;
 }
 
-/*
- * Is --help among the command's own options? They end at "--", and at the first word where that is
- * a command, or a script, with options of its own.
- */
+/* Returns whether --help is one of the command's own options. These end at "--". For commands that
+ * run another command or script, they end at the first word. */
 static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 {
 	bool ends_at_word = cmd == &cmd_run || cmd == &cmd_submit;
@@ -131,10 +129,10 @@ int main(int argc, char **argv)
 {
 	int code;
 
-	/* With "ignored", which a parent leaves to us, no end of a child could be waited for. */
+	/* If the parent has set SIGCHLD to be ignored, waitpid() would not work. */
 	signal(SIGCHLD, SIG_DFL);
 	code = dispatch(argc, argv);
-	/* A script that reads our output must hear of it when the output is not whole. */
+	/* A script that reads the output must see an error if the output is incomplete. */
 	if ((fflush(stdout) || ferror(stdout)) && code == STAGE_EXIT_OK) {
 		output_error("write output: %s", strerror(errno));
 		code = STAGE_EXIT_FAILED;

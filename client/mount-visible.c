@@ -14,7 +14,7 @@
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
 
-/* Linux 5.8; a dataset's path is a mount from 5.12 on. */
+/* Since Linux 5.8. From 5.12 on, the path of a dataset is a mount. */
 #ifndef STATX_ATTR_MOUNT_ROOT
 #define STATX_ATTR_MOUNT_ROOT 0x2000
 #endif
@@ -29,7 +29,7 @@ bool mount_visible_waits(const char *path)
 	       !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
-/* Is the path on a FUSE file system, as far as this namespace's list tells? */
+/* Returns whether the path is on a FUSE file system, according to this namespace's mount table. */
 static bool is_on_fuse(const char *path)
 {
 	char above[PATH_MAX];
@@ -41,7 +41,8 @@ static bool is_on_fuse(const char *path)
 	return false;
 }
 
-/* The run directory is here, and nothing is mounted at its `t`: path leads nowhere. */
+/* Returns whether the run directory exists, but nothing is mounted on its `t`. Then path does not
+ * exist in this namespace. */
 static bool is_memory_hidden(const char *path)
 {
 	const char *data = strstr(path, "/" RUNDIR_DATA "/");
@@ -62,7 +63,7 @@ static bool is_seen(const struct snapshot *s)
 	char to[PATH_MAX];
 	ssize_t n = readlink(s->path, to, sizeof(to) - 1);
 
-	if (n < 0 && errno == EINVAL) { /* no link: the data itself, or its entry alone */
+	if (n < 0 && errno == EINVAL) { /* not a link: the data itself, or the empty entry */
 		if (mount_visible_waits(s->path))
 			return false;
 		n = snprintf(to, sizeof(to), "%s", s->path);

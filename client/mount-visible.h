@@ -11,10 +11,10 @@
 struct error;
 struct snapshot_list;
 
-/* Is that an entry of a dataset on which nothing is mounted, yet or in this mount namespace? False,
- * too, where there is none. The server of an image is not asked. */
+/* Returns whether path is an entry of a dataset that has no mount yet, or none in this mount
+ * namespace. Returns false if path does not exist. Does not ask the server of an image. */
 bool mount_visible_waits(const char *path);
 
-/* 0, or STAGE_EXIT_FAILED with a sentence for the first one that is ready and not seen. Touches no
- * mount. */
+/* Returns 0 if all ready datasets are visible, or STAGE_EXIT_FAILED with a sentence about the first
+ * one that is not. Touches no mount. */
 int mount_visible_check(const struct snapshot_list *list, struct error *err);

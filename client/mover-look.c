@@ -117,7 +117,7 @@ char *mover_entry_to_string(const struct mover_entry *e, char *buf, size_t size)
 
 /* ---- copies ---- */
 
-/* Its exit status and what it says; -errno. */
+/* Runs stage-mover. Returns its exit status and its output, or -errno. */
 static int run_mover(const char *verb, const struct submit_copy *c, const char *dir, char **textp)
 {
 	_cleanup_(freep) char *from = NULL, *to = NULL;
@@ -220,7 +220,8 @@ static int add_row(struct table *t, const struct mover_entry *e, const char *dir
 	return table_add_row(t, cells);
 }
 
-/* Directories of copies have the mover's keys at the ends of their names. */
+/* Adds the copies of these movers that are in base. The name of a copy's directory ends with the
+ * mover's key. */
 static int add_copies(struct table *t, const struct mover_list *l, const char *base, bool *said)
 {
 	_cleanup_(dir_closep) DIR *d = opendir(base);

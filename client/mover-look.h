@@ -10,7 +10,7 @@
 struct error;
 struct submit_copy;
 
-/* As squeue has it. */
+/* One mover in the output of squeue. */
 struct mover_entry {
 	uint32_t id;
 	const char *state, *elapsed, *limit, *partition, *reason, *name;
@@ -22,31 +22,35 @@ struct mover_list {
 	size_t n_items;
 };
 
-/* The movers of this user that are pending, about to run, running or suspended. 0, or -errno with
- * err where squeue does not tell within a minute; *l has nothing to free then. */
+/* Reads the movers of this user that are pending, configuring, running or suspended. Returns 0, or
+ * -errno with err if squeue does not answer within a minute; *l needs no deinit then. */
 int mover_list_read(struct mover_list *l, struct error *err);
 void mover_list_deinit(struct mover_list *l);
-/* The one that is at the copy of that key; NULL: none. Lent. */
+/* Returns the mover that makes the copy with that key, or NULL. Lent. */
 const struct mover_entry *mover_list_find(const struct mover_list *l, const char *key);
 
-/* "pending (Priority)", "running for 1:02 of at most 12:00:00": into buf, which is returned. */
+/* Writes "pending (Priority)" or "running for 1:02 of at most 12:00:00" into buf and returns
+ * buf. */
 char *mover_entry_to_string(const struct mover_entry *e, char *buf, size_t size);
 
-/* Is the copy in c->dir one of the whole source? What takes too long to look at is not known to be.
- * *whyp: why not, one line; the caller frees; may be NULL, and then is left alone. */
+/* Returns whether the copy in c->dir is a complete copy of the source. A check that takes too long
+ * counts as no. *whyp: the reason in one line, which the caller frees; NULL if there is none. whyp
+ * may be NULL. */
 bool mover_copy_is_whole(const struct submit_copy *c, char **whyp);
 
 struct mover_progress {
-	bool begun;	       /* something is there of a copy that is being made */
-	uint64_t bytes, files; /* done */
-	uint64_t size;	       /* of a file alone, 0: not known */
+	bool begun;	       /* part of an incomplete copy exists */
+	uint64_t bytes, files; /* copied so far */
+	uint64_t size;	       /* of the source if it is a single file; 0: not known */
 	char *source;	       /* NULL: not known */
 };
 
-/* dir: of one copy. What can't be told within half a minute is not begun. */
+/* Reads the progress of the copy in dir. If this takes more than half a minute, `begun` is
+ * false. */
 void mover_progress_read(struct mover_progress *p, const char *dir);
 void mover_progress_deinit(struct mover_progress *p);
-/* "1.2 GiB of 3 GiB (40 %)", "1.2 GiB, 20 files", "nothing yet": into buf, which is returned. */
+/* Writes "1.2 GiB of 3 GiB (40 %)", "1.2 GiB, 20 files" or "nothing yet" into buf and returns
+ * buf. */
 char *mover_progress_to_string(const struct mover_progress *p, char *buf, size_t size);
 
 /* Prints a table of all movers of this user: which copies they make, and how far they are. Returns

@@ -15,10 +15,8 @@
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
 
-/*
- * A process is known by pid and start time. What is mounted is looked up in the kernel's tables
- * alone: asking a user's file system could hang. A record that can't be read leaves zeros.
- */
+/* A process is identified by pid and start time. Mounts are looked up only in the kernel's tables,
+ * because a user's file system could hang. If a record cannot be read, the fields are 0. */
 struct node_job {
 	unsigned uid, mounts, workers, tiers, failed;
 	bool keeper_lives;
@@ -69,8 +67,9 @@ static void read_record(const char *dir, struct node_job *job)
 	}
 }
 
-/* Of the tmpfs with that number, if it is there. Something else may have been mounted since the
- * kernel's table was read, and its server may never answer statfs(). */
+/* Returns the bytes in the tmpfs with this device number; 0 if it is not there. Another file
+ * system may have been mounted since the mount table was read, and its server may never answer
+ * statfs(). */
 static unsigned long long count_bytes(const char *memory, unsigned major, unsigned minor)
 {
 	_cleanup_(fd_closep) int fd = open(memory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -102,7 +101,7 @@ static void read_mounts(const char *dir, struct node_job *job)
 		job->mounts += !strncmp(m.target, slots, strlen(slots));
 		if (strcmp(m.target, memory))
 			continue;
-		is_tmpfs = !strcmp(m.type, "tmpfs"); /* the last one lies on top */
+		is_tmpfs = !strcmp(m.type, "tmpfs"); /* the last entry is the topmost mount */
 		major = m.major;
 		minor = m.minor;
 	}

@@ -6,7 +6,7 @@
 
 struct error;
 
-/* Prints a line of key=value words for each: job, uid, keeper (alive, dead), bytes (in memory),
- * mounts, workers (living processes), tiers; failed=1 where nothing could be staged. How many, or
- * -errno. */
+/* Prints a line of key=value words for each job: job, uid, keeper (alive, dead), bytes (in memory),
+ * mounts, workers (living processes), tiers, and failed=1 if nothing could be staged. Returns the
+ * number of jobs, or -errno. */
 int node_list_print(struct error *err);

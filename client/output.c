@@ -76,7 +76,7 @@ int output_usage(const char *verb, const char *fmt, ...)
 	return STAGE_EXIT_USAGE;
 }
 
-/* As text_escape(), into memory of its own; the caller frees. */
+/* Does the same as text_escape(), in new memory. The caller frees. */
 static char *escape_dup(const char *text, size_t size)
 {
 	char *buf = malloc(4 * size + 8);

@@ -21,7 +21,7 @@
 
 struct finder {
 	struct pack_links *links;
-	char path[PATH_MAX]; /* of the directory that is read, below the top */
+	char path[PATH_MAX]; /* of the directory that is being read, relative to the top */
 };
 
 static void look_at_link(struct finder *f, int dirfd, const char *name)
@@ -63,7 +63,7 @@ static void look_below(struct finder *f, int dirfd, const char *name, unsigned d
 	f->path[n] = '\0';
 }
 
-/* What can't be read mksquashfs refuses. */
+/* Counts the links in a directory. Skips unreadable directories, which mksquashfs refuses later. */
 static void look_in(struct finder *f, int at, const char *name, unsigned depth)
 {
 	const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -92,7 +92,7 @@ static int walk_entry(struct pack_list *l, int dirfd, const char *name, const ch
 	return walk(l, steal_fd(&fd), path, depth + 1, err);
 }
 
-/* Consumes dirfd. */
+/* Closes dirfd. */
 static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned depth,
 		struct error *err)
 {

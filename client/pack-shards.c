@@ -29,10 +29,10 @@ struct shards {
 	const struct pack *pack;
 	const struct pack_list *list;
 	int dirfd;
-	unsigned n_shards; /* begun */
+	unsigned n_shards; /* shards begun so far */
 	uint64_t done;	   /* bytes read */
 	char *buffer;
-	char tmp[96]; /* end of the names before they are complete */
+	char tmp[96]; /* suffix of the names of incomplete shards */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -86,7 +86,7 @@ static int copy_file(struct shards *s, struct tar_writer *w, const struct pack_f
 	return r < 0 ? error_errno(err, -r, "write shard %u", s->n_shards - 1) : 0;
 }
 
-/* How many files from first on go into one shard: whole groups, at least one. */
+/* Returns how many files from `first` on fit into one shard: whole groups, and at least one. */
 static size_t get_n_files(const struct shards *s, size_t first)
 {
 	const struct pack_list *l = s->list;
@@ -207,7 +207,7 @@ int pack_shards(const struct pack *p, struct error *err)
 	r = write_all(&s, err);
 	if (r == 0)
 		r = rename_shards(&s, err);
-	if (r < 0 && interrupted) /* also where a call has failed for that */
+	if (r < 0 && interrupted) /* a call may have failed because of the signal */
 		r = error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
 	if (r < 0)
 		remove_shards(&s);

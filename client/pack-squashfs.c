@@ -36,9 +36,9 @@
 struct image {
 	const struct pack *pack;
 	char tmp[PATH_MAX];
-	char tail[512]; /* of its stderr */
+	char tail[512]; /* the end of mksquashfs's stderr */
 	size_t n_tail;
-	char number[64]; /* of its stdout, since the last blank */
+	char number[64]; /* the digits since the last blank on its stdout */
 	size_t n_number;
 	int percent;
 	int out_fd, err_fd;
@@ -85,14 +85,14 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 		argv[n++] = when;
 	}
 	argv[n] = NULL;
-	unsetenv("SOURCE_DATE_EPOCH"); /* with it -mkfs-time is refused */
+	unsetenv("SOURCE_DATE_EPOCH"); /* mksquashfs refuses -mkfs-time if it is set */
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
 		_exit(126);
 	execvp(argv[0], (char *const *)argv);
 	_exit(127);
 }
 
-/* "\r[====/   ] 1234/5678  21%": the number before each per cent sign. */
+/* Reads the number before each % sign of a line such as "\r[====/   ] 1234/5678  21%". */
 static void scan_output(struct image *im, const char *text, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
@@ -119,7 +119,7 @@ static void keep_tail(struct image *im, const char *text, size_t size)
 	im->tail[im->n_tail] = '\0';
 }
 
-/* false: it is at its end. */
+/* Returns false at end of file. */
 static bool read_some(struct image *im, int fd,
 		      void (*use)(struct image *im, const char *text, size_t size))
 {
@@ -139,7 +139,7 @@ static void show(const struct image *im)
 		     im->percent);
 }
 
-/* Until both pipes are at their ends. -EINTR: a signal; the child has been told. */
+/* Reads both pipes to their ends. Returns -EINTR after a signal; the child gets SIGTERM then. */
 static int follow(struct image *im, struct waitloop *loop, pid_t pid)
 {
 	struct pollfd fds[2] = { { im->out_fd, POLLIN, 0 }, { im->err_fd, POLLIN, 0 } };
@@ -163,7 +163,7 @@ static int follow(struct image *im, struct waitloop *loop, pid_t pid)
 	return result;
 }
 
-/* Exit status of mksquashfs, or -errno. */
+/* Returns the exit status of mksquashfs, or -errno. */
 static int run_once(struct image *im, bool modern)
 {
 	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
@@ -198,7 +198,7 @@ static int run_once(struct image *im, bool modern)
 		return r < 0 ? r : -EAGAIN;
 	r = follow(im, &loop, pid);
 	if (r < 0 && r != -EINTR)
-		kill(pid, SIGKILL); /* it may wait for a reader of its pipes */
+		kill(pid, SIGKILL); /* it may be blocked in a write to a pipe */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r < 0)

@@ -17,34 +17,37 @@ struct progress;
 
 struct pack {
 	const char *dir;     /* absolute, resolved */
-	const char *out;     /* as given */
+	const char *out;     /* as the user wrote it */
 	uint64_t shard_size; /* 0: a squashfs image */
 	struct progress *progress;
-	bool locked; /* nobody else makes the same OUT: "OUT.tmp" is ours alone */
+	bool locked; /* this process has a lock on OUT, so no other one uses "OUT.tmp" */
 };
 
-/* Both leave nothing behind when they fail. Signals INT and TERM end them: -EINTR. */
+/* Make the image or the shards. They leave nothing behind when they fail. SIGINT and SIGTERM end
+ * them with -EINTR. */
 int pack_squashfs(const struct pack *p, struct error *err);
 int pack_shards(const struct pack *p, struct error *err);
 
-/* Are there shards of that name already? The first one counts: it is renamed last. */
+/* Returns whether shards of that name exist. Looks for the first shard only, because it is renamed
+ * last. */
 bool pack_shards_exist(const char *out);
 
 /* ---- links of a directory that lead out of it ---- */
 
 struct pack_links {
 	uint64_t n;
-	char first[1024]; /* of them, with its text */
+	char first[1024]; /* the first such link and its target */
 };
 
-/* What can't be read is passed over. dir: absolute, resolved. */
+/* Counts the links. Skips directories that cannot be read. dir: absolute, resolved. */
 void pack_links_count(struct pack_links *links, const char *dir);
 
 /* ---- the files of a directory, for shards ---- */
 
 struct pack_file {
 	char *path;   /* relative to the directory */
-	size_t n_key; /* so many bytes of it are the key: up to the first dot of the last part */
+	size_t n_key; /* length of the key, the part of path up to the first dot of the last
+		       * component */
 	uint64_t size;
 	time_t mtime;
 	unsigned mode;
@@ -53,15 +56,14 @@ struct pack_file {
 struct pack_list {
 	struct pack_file *files;
 	size_t n_files, n_allocated;
-	uint64_t size;	    /* sum */
-	uint64_t n_skipped; /* what is neither a file nor a directory, dangling links, links to
-			     * directories */
+	uint64_t size;	    /* sum of all sizes */
+	uint64_t n_skipped; /* special files, dangling links and links to directories */
 };
 
-/* Walks dirfd (kept by the caller) and sorts by key, then by name. Links to files count as files.
- */
+/* Walks dirfd, which stays the caller's, and sorts by key, then by name. Links to files count as
+ * files. */
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err);
 void pack_list_deinit(struct pack_list *l);
 
-/* Number of files from i on that have the same key. */
+/* Returns the number of files from index i on that have the same key. */
 size_t pack_list_get_group(const struct pack_list *l, size_t i);

@@ -41,13 +41,14 @@ void plan_answer_deinit(struct plan_answer *a)
 	*a = (struct plan_answer){ 0 };
 }
 
-/* As stagingd asks; of a job nothing is known here but what its environment says. */
+/* Checks the dataset as stagingd does. Only the environment is known about the job. */
 static int admit(struct admit *a, const struct conf *conf, struct dataset *d, const char *host,
 		 struct error *err)
 {
 	const struct group *gr = getgrgid(getgid());
 	_cleanup_(freep) char *group = strdup(gr ? gr->gr_name
-						 : ""); /* the next call has its place */
+						 : ""); /* copied, because the next call overwrites
+							 * it */
 	char **groups = NULL;
 	size_t n_groups = 0;
 	struct admit_input in = { .conf = conf,
@@ -65,7 +66,7 @@ static int admit(struct admit *a, const struct conf *conf, struct dataset *d, co
 	return r;
 }
 
-/* As a job with so much memory has it before its first dataset. */
+/* Describes a job with this memory limit, before its first dataset is staged. */
 static void put_memory(struct kv *kv, const struct conf *conf, const struct plan_request *request)
 {
 	struct memory_facts f;
@@ -138,7 +139,7 @@ static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, stru
 	return *pidp < 0 ? error_set(err, EAGAIN, "fork") : 0;
 }
 
-/* 1: it has said its last word. */
+/* Returns 1 if this was the worker's last message. */
 static int handle_packet(struct plan_answer *a, int fd, struct error *err)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
@@ -201,14 +202,15 @@ static int ask_worker(struct plan_answer *a, const struct kv *task, int keys_fd,
 	if (r == 0)
 		r = talk(a, fd, task, keys_fd, &loop, err);
 	if (pid > 0) {
-		/* it may hang in the file system: then nobody waits for it */
+		/* Do not wait for the worker on failure: it may hang in a file system. */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, r < 0 ? WNOHANG : 0);
 	}
 	return r;
 }
 
-/* Those of our environment, for whom they are meant; -1: nothing to bring. */
+/* Returns a descriptor with the keys of the environment if the dataset may use them; -1: no
+ * keys. */
 static int get_keys_fd(const struct dataset *d)
 {
 	_cleanup_(keys_freep) struct keys *keys = NULL;

@@ -14,36 +14,34 @@ struct dataset;
 struct error;
 
 struct plan_request {
-	uint64_t memory; /* of the job, 0: not limited */
-	uint64_t used;	 /* of it */
+	uint64_t memory; /* limit of the job; 0: none */
+	uint64_t used;	 /* memory that the job uses already */
 	uint64_t timeout_ms;
 };
 
 struct plan_answer {
-	struct kv *facts;   /* the worker's `facts`, NULL: it did not come so far */
-	char *rule, *match; /* the site's section that let it in */
-	char *tiers;	    /* that the rule allows, with commas */
-	uint64_t max_rate;  /* of the rule, 0: none */
-	int code;	    /* 0, or the exit status that staging would end with */
-	char text[1024];    /* and why */
+	struct kv *facts;   /* the worker's message `facts`; NULL: the worker sent none */
+	char *rule, *match; /* the [source] section that allows the source, and its Match= */
+	char *tiers;	    /* allowed by the rule, separated by commas */
+	uint64_t max_rate;  /* of the rule; 0: none */
+	int code;	    /* 0, or the exit status that staging would have */
+	char text[1024];    /* the reason for the code */
 };
 
 void plan_answer_deinit(struct plan_answer *a);
 
-/*
- * Loads the site's configuration (without one everything is allowed, as in `stagectl run`),
- * finds the rule for d (whose catalogue name is resolved in place) and asks a stage-worker. 0
- * with *a filled, or -errno: the site refuses it, or there was no answer.
- */
+/* Loads the site's configuration; without one everything is allowed, as in `stagectl run`. Finds
+ * the rule for d, whose catalogue name is resolved in place, and asks a stage-worker. Returns 0
+ * with *a filled, or -errno if the site refuses the dataset or there was no answer. */
 int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request *request,
 	     struct error *err);
 
-/* What would be faster, as lines of text; "" if nothing is known that would be. facts: as above;
- * source: for the examples in it. */
+/* Writes lines of text about a faster way, or "" if none is known. facts: as above; source: used in
+ * the examples. */
 void plan_get_advice(const struct kv *facts, const char *source, char *buf, size_t size);
 
-/* What becomes of keep= in the place that was chosen: how long the dataset is kept, or why it is
- * not; "" where it was not asked for. */
+/* Writes the effect of keep= in the chosen tier: how long the dataset is kept, or why it is not
+ * kept; "" if keep= was not given. */
 void plan_get_keep(const struct conf *conf, const struct dataset *d, const struct kv *facts,
 		   char *buf, size_t size);
 

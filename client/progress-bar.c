@@ -20,7 +20,7 @@
 #define BAR_INTERVAL_MS 100
 #define BAR_CELLS 20
 #define MAX_TRACKED 256
-#define UNKNOWN_STEP (1ULL << 30) /* without a total: a line each GiB, doubling */
+#define UNKNOWN_STEP (1ULL << 30) /* without a total, there is a line at 1, 2, 4, … GiB */
 
 struct tracked {
 	char *key; /* node/name */
@@ -86,7 +86,7 @@ struct amount {
 	int percent; /* -1: unknown */
 };
 
-/* "41 %  61.2 GiB of 148 GiB  2.1 GB/s  ETA 1:10", what is known of it. */
+/* Writes the known parts of "41 %  61.2 GiB of 148 GiB  2.1 GB/s  ETA 1:10". */
 static void amount_to_string(const struct amount *a, char *buf, size_t size)
 {
 	char done[PARSE_SIZE_TEXT], total[PARSE_SIZE_TEXT];
@@ -131,14 +131,14 @@ static void draw_bar(struct progress *p, const struct amount *a)
 	for (n = 0; n < width - 1 && line[n]; n++)
 		;
 	while (n > 0 && ((unsigned char)line[n] & 0xc0) == 0x80)
-		n--; /* not inside of a character */
+		n--; /* not inside a UTF-8 character */
 	fprintf(p->f, "\r%.*s\033[K", (int)n, line);
 	fflush(p->f);
 	p->drawn = true;
 	p->drawn_at_ms = now;
 }
 
-/* A dataset's key is its name; that of several nodes is node/name. */
+/* The key of a dataset is node/name; for a single node, node is "". */
 static struct tracked *get_tracked(struct progress *p, const char *node, const char *name)
 {
 	struct tracked *t;
@@ -158,7 +158,8 @@ static struct tracked *get_tracked(struct progress *p, const char *node, const c
 	return t;
 }
 
-/* "n1: a: ", or "a: " without a node: texts of the daemon's, which may be another user's. */
+/* Prints "n1: a: ", or "a: " without a node. Escapes them, because the daemon may belong to another
+ * user. */
 static void begin_line(FILE *f, const char *node, const char *name)
 {
 	char text[512];
@@ -171,7 +172,7 @@ static void begin_line(FILE *f, const char *node, const char *name)
 	fprintf(f, "%s: ", text);
 }
 
-/* Is it time for a line? Every tenth; without a total, at 1, 2, 4, … GiB. */
+/* Returns whether a line is due: every 10 %, or without a total at 1, 2, 4, … GiB. */
 static bool is_due(struct tracked *t, const struct amount *a)
 {
 	if (a->percent >= 0) {
@@ -223,7 +224,7 @@ static void print_end(struct progress *p, const struct snapshot *s)
 	fflush(p->f);
 }
 
-/* Several are summed if each has a total; the ETA is that of the last to come. */
+/* Sums up several datasets if each has a total. The ETA is the one of the slowest dataset. */
 static void sum_up(const struct snapshot_list *l, bool nodes, struct amount *a)
 {
 	const struct snapshot *slowest;

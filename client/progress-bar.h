@@ -22,28 +22,29 @@ enum progress_style {
 	PROGRESS_LINES,
 };
 
-/* f is kept. */
+/* f stays the caller's. */
 int progress_new(struct progress **pp, FILE *f, enum progress_style style);
 
-/* Several nodes take part, n_nodes as far as that is known: lines begin with the node's name. Of
- * more than SUMMARY_MAX_ROWS nodes, a line sums up a dataset on all of them. 0: this node alone. */
+/* Announces that several nodes take part: n_nodes if the number is known, 0 for this node only.
+ * Lines then begin with the node's name. With more than SUMMARY_MAX_ROWS nodes, one line sums up a
+ * dataset on all nodes. */
 void progress_set_nodes(struct progress *p, size_t n_nodes);
 
-/* Takes the bar off the terminal. */
+/* Removes the bar from the terminal. */
 void progress_free(struct progress *p);
 DEFINE_FREEP(struct progress, progress_free)
 
-/* Something has moved: draws, if it is time to (a bar ten times a second at most). */
+/* Called after each change. Draws, if enough time has passed (a bar at most ten times a second). */
 void progress_update(struct progress *p, const struct snapshot_list *l);
 
-/* One thing that is no dataset: bytes done, percent (-1: unknown); rate and ETA are made from the
- * time since progress_new(). */
+/* Shows the progress of one task that is not a dataset: bytes done and percent (-1: unknown). The
+ * rate and the ETA are computed from the time since progress_new(). */
 void progress_set(struct progress *p, const char *label, uint64_t done, int percent);
 
-/* Takes the bar away so that something else can be printed; the next update draws it anew. */
+/* Removes the bar so that something else can be printed; the next update draws the bar again. */
 void progress_clear(struct progress *p);
 
-/* "imagenet 41 % 2.1 GB/s ETA 1:10 (n3)", for the one that holds the others up, "and 2 more".
- * Writes a text to buf (256 bytes and more), "" when nothing is to be waited for.
- * Of many nodes: "imagenet 61 % 2.1 GB/s ETA 1:10, 300 ready, 700 staging, slowest n3". */
+/* Writes "imagenet 41 % 2.1 GB/s ETA 1:10 (n3)" about the slowest dataset, and "and 2 more" about
+ * the others, or "" if no dataset is unfinished. With many nodes: "imagenet 61 % 2.1 GB/s ETA 1:10,
+ * 300 ready, 700 staging, slowest n3". buf: at least 256 bytes. */
 void progress_hold_text(const struct snapshot_list *l, char *buf, size_t size);

@@ -21,7 +21,7 @@
 
 /* clang-format off */
 static const struct field {
-	const char *name, *key; /* in the file, and in the message */
+	const char *name, *key; /* name in the file, key in the message */
 	bool number;
 } fields[] = {
 	{ "job",          "job",      false },
@@ -94,7 +94,8 @@ int report_file_write(const struct timeline_list *l, FILE *f)
 	return 0;
 }
 
-/* {"state": TEXT, "ms": NUMBER} as "TEXT:NUMBER"; {"ms": A, "bytes": B} as "A:B". */
+/* Reads {"state": TEXT, "ms": NUMBER} and writes "TEXT:NUMBER"; reads {"ms": A, "bytes": B} and
+ * writes "A:B". */
 static bool read_pair(struct json_reader *r, FILE *to, bool of_states)
 {
 	_cleanup_(freep) char *state = NULL;
@@ -154,7 +155,7 @@ static void read_field(struct json_reader *r, struct kv *kv, const char *name)
 		kv_set(kv, e->key, text);
 }
 
-/* 0, -EPROTO or -ENOMEM. */
+/* Returns 0, -EPROTO or -ENOMEM. */
 static int read_dataset(struct json_reader *r, struct snapshot_list *l)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;

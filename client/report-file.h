@@ -14,11 +14,11 @@ struct timeline_list;
 #define REPORT_FILE_MAX_SIZE (256 << 20)
 #define REPORT_FILE_MAX_DATASETS 65536 /* of all nodes */
 
-/* 0. The caller looks at ferror(f). */
+/* Returns 0. The caller checks ferror(f). */
 int report_file_write(const struct timeline_list *l, FILE *f);
 
-/* Anybody may have written the file: an error names the place where it is not such a file. Members
- * that are not known are skipped. On failure the list may have a part. */
+/* Reads a file that anybody may have written. The error names the position at which the file is not
+ * valid. Unknown members are skipped. On failure, the list may have a part of the datasets. */
 int report_file_read(struct snapshot_list *l, const char *path, struct error *err);
-/* The same for what is read already. */
+/* Does the same for text that has been read already. */
 int report_file_parse(struct snapshot_list *l, const char *text, size_t size, struct error *err);

@@ -13,14 +13,15 @@
 
 struct pending {
 	char node[MAX_NODE + 1];
-	char *data; /* decoded so far */
+	char *data; /* the part that has been decoded so far */
 	size_t size;
 };
 
 struct report_reader {
 	struct pending *nodes;
 	size_t n_nodes;
-	size_t last; /* the node of the last line; usually also that of the next */
+	size_t last; /* index of the last line's node, which is usually also that of the next
+		      * line */
 };
 
 static bool is_plain(unsigned char c)
@@ -50,7 +51,8 @@ int report_write(FILE *f, const char *node, const struct kv *kv)
 		}
 		if (n + 3 > MAX_PIECE && i + 1 < size) {
 			fprintf(f, PREFIX "%s 1 %.*s\n", node, (int)n, piece);
-			fflush(f); /* a line a write: others write to the same pipe */
+			fflush(f); /* one write() per line, because other nodes write to the same
+				    * pipe */
 			n = 0;
 		}
 	}
@@ -107,7 +109,7 @@ static int hex_value(char c)
 	return -1;
 }
 
-/* Decodes piece behind what is there. */
+/* Decodes piece and appends it. */
 static int append_piece(struct pending *p, const char *piece)
 {
 	size_t size = strlen(piece);

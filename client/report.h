@@ -17,19 +17,16 @@
 
 struct report_reader;
 
-/*
- * Writes kv, each line by a write() of its own and at once. 0 or -EIO, -EINVAL (node with a blank,
- * empty or longer than 255).
- */
+/* Writes kv. Each line is one write() and is not buffered. Returns 0, -EIO, or -EINVAL if node has
+ * a blank, is empty or is longer than 255 bytes. */
 int report_write(FILE *f, const char *node, const struct kv *kv);
 
 int report_reader_new(struct report_reader **rp);
 void report_reader_free(struct report_reader *r);
 DEFINE_FREEP(struct report_reader, report_reader_free)
 
-/*
- * Reads one line (without its newline). 1: a message is complete, *kvp is the caller's, *nodep
- * lent until the reader is freed; 0: not yet; -EPROTO: no line of ours; -ENOMEM.
- */
+/* Reads one line without its newline. Returns 1: a message is complete; the caller owns *kvp, and
+ * *nodep is lent until the reader is freed; 0: the message is not complete yet; -EPROTO: not a line
+ * of a report; -ENOMEM. */
 int report_reader_feed(struct report_reader *r, const char *line, const char **nodep,
 		       struct kv **kvp);

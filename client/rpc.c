@@ -66,7 +66,7 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 #define STILL_READABLE                                                                             \
 	"What was ready can be read until the job ends; nothing more is staged on this node"
 
-/* The daemon writes it behind the socket. */
+/* Returns whether RUNDIR_ENV exists. The daemon writes this file after it has made the socket. */
 static bool has_env(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -78,7 +78,8 @@ static bool has_env(const char *path)
 	return access(env, F_OK) == 0;
 }
 
-/* What stands there is no socket, or nothing does in a job's directory that is whole. */
+/* Reports that the socket has been replaced by something else, or removed from a complete run
+ * directory. */
 static int was_taken_away(const char *path, struct error *err)
 {
 	static const char hint[] =
@@ -135,8 +136,8 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 	return 0;
 }
 
-/* The components of a heterogeneous job have ids and run directories of their own, while the
- * environment may be that of the first. */
+/* Tries the sockets of all components of a heterogeneous job. The components have different ids and
+ * run directories, but the environment may be that of the first one. */
 static int open_component(struct rpc **rpcp, struct error *err)
 {
 	char name[64], path[256];
@@ -161,7 +162,8 @@ static int open_component(struct rpc **rpcp, struct error *err)
 	return -ENOENT;
 }
 
-/* The keeper could not start and said why, in a file beside the socket that is not there. */
+/* Reads the reason why the keeper could not start. The reason is in RUNDIR_FAILED, in the directory
+ * of the missing socket. */
 static bool read_reason(const char *path, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -183,7 +185,8 @@ static bool read_reason(const char *path, struct error *err)
 	return true;
 }
 
-/* In a step whose environment nobody has replaced: the plugin does so first of all. */
+/* Returns whether the plugin has not changed this step's environment, which is the first thing that
+ * it does. */
 static bool lacks_plugin(struct error *err)
 {
 	const char *dir = getenv("STAGE_DATA_DIR"), *node = getenv("SLURMD_NODENAME");
@@ -217,7 +220,7 @@ int rpc_open(struct rpc **rpcp, struct error *err)
 	return open_once(rpcp, false, err);
 }
 
-/* Nobody listens, and somebody has. */
+/* Returns whether the socket exists, but its daemon has ended. */
 static bool has_died(int r)
 {
 	char path[256];
@@ -287,7 +290,8 @@ static int gone(struct error *err)
 			  "; see 'stagectl doctor' and the system's log on this node");
 }
 
-/* One packet: 1: it was `done`, *codep is set; 0: go on; -EAGAIN; -errno with err. */
+/* Receives one packet. Returns 1: it was `done`, *codep is set; 0: another message; -EAGAIN: no
+ * packet; -errno with err. */
 static int handle_packet(struct rpc *rpc, const struct rpc_handler *h, int *codep,
 			 struct error *err)
 {
@@ -308,7 +312,7 @@ static int handle_packet(struct rpc *rpc, const struct rpc_handler *h, int *code
 		return error_exit(err, STAGE_EXIT_NO_STAGING, EPROTO,
 				  "stagingd speaks another version of the protocol");
 	if (kv_get_u64(kv, "id", 0) != rpc->last_id)
-		return 0; /* the rest of an earlier answer */
+		return 0; /* the end of an earlier answer */
 	if (strcmp(op, PROTO_OP_DONE)) {
 		if (h && h->on_message)
 			h->on_message(h->arg, op, &kv);

@@ -14,48 +14,46 @@
 
 struct rpc;
 
-/*
- * Where the daemon of this job listens: STAGE_DATA_SOCKET, else the run directory of
- * SLURM_JOB_ID. Not in a job: -ENOENT with STAGE_EXIT_NO_STAGING.
- */
+/* Finds the socket of this job's daemon: STAGE_DATA_SOCKET, or else in the run directory of
+ * SLURM_JOB_ID. Outside a job, returns -ENOENT with STAGE_EXIT_NO_STAGING. */
 int rpc_find_socket(char *buf, size_t size, struct error *err);
 
-/* Connects there. No daemon: -errno with STAGE_EXIT_NO_STAGING, or STAGE_EXIT_FAILED where the
- * keeper left the reason. */
+/* Connects to that socket. Without a daemon, returns -errno with STAGE_EXIT_NO_STAGING, or with
+ * STAGE_EXIT_FAILED if the keeper has left a reason. */
 int rpc_open(struct rpc **rpcp, struct error *err);
 
 /*
- * For the plugin's sake, at the start of a job: where the socket of the environment is not on this
- * node those of the job's heterogeneous components are tried, and for patience_ms it may still
- * come, because the hook that starts the keeper does not wait for a slow one.
+ * Connects at the start of a job, for the plugin. If the socket of the environment is not on this
+ * node, the sockets of the job's heterogeneous components are tried. A missing socket is tried
+ * again for patience_ms, because the hook that starts the keeper does not wait for a slow keeper.
  */
 int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err);
-/* The same daemon once more, for a question beside the one that is asked. */
+/* Opens a second connection to the same daemon, for a request during another one. */
 int rpc_open_again(struct rpc **rpcp, const struct rpc *rpc, struct error *err);
-/* Served by this very user, and by no other, root included. */
+/* Returns whether the daemon runs as this user; root counts as another user. */
 bool rpc_is_own(const struct rpc *rpc);
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err);
 void rpc_close(struct rpc *rpc);
 DEFINE_FREEP(struct rpc, rpc_close)
 
 struct rpc_handler {
-	/* A message of the answer that is not `done`. May take *kvp and leave NULL. */
+	/* Called for each message of the answer except `done`. It may take *kvp and set it to
+	 * NULL. */
 	void (*on_message)(void *arg, const char *op, struct kv **kvp);
-	/* Called first_tick_ms after the start and then as often as it says: the milliseconds
-	 * to the next call, 0: never again. */
+	/* Called first_tick_ms after the start. Returns the milliseconds until the next call; 0: no
+	 * more calls. */
 	uint64_t (*on_tick)(void *arg);
 	uint64_t first_tick_ms;
 	uint64_t timeout_ms; /* 0: none */
-	bool deaf;	     /* to signals: they stay pending or do what they do */
+	bool deaf;	     /* do not handle signals; they stay pending or have their usual
+			      * effect */
 	void *arg;
 };
 
-/*
- * Sends the request (an id is added) and handles what comes until `done`. Blocks; INT and TERM
- * end it with STAGE_EXIT_INTERRUPTED. Returns the code of `done`, or what belongs to the
- * failure; err is set whenever it is not STAGE_EXIT_OK. h may be NULL.
- */
+/* Sends the request, adding an id, and handles messages until `done`. Blocks; SIGINT and SIGTERM
+ * end it with STAGE_EXIT_INTERRUPTED. Returns the code of `done`, or the exit status for the
+ * failure. err is set whenever the result is not STAGE_EXIT_OK. h may be NULL. */
 int rpc_call(struct rpc *rpc, struct kv *request, const struct rpc_handler *h, struct error *err);
 
-/* A request without more to say than names; NULL without memory. */
+/* Makes a request that has only names. Returns NULL if there is no memory. */
 struct kv *rpc_new_request(const char *op, char *const *names, size_t n_names);

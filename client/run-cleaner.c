@@ -29,7 +29,7 @@
 #define LOG_NAME "log"
 #define FIRST_FREE_FD 16
 
-/* The node's names as the step sees them; a run without a step is alone on its node. */
+/* Uses the names of the node and of the step's nodes; a run without a step has this node only. */
 static struct kv *make_spec(const char *spec)
 {
 	const char *node = getenv("SLURMD_NODENAME"), *nodes = getenv("SLURM_STEP_NODELIST");
@@ -76,7 +76,7 @@ static int make_spec_fd(const char *spec, struct error *err)
 	return steal_fd(&fd);
 }
 
-/* Does not return. */
+/* Executes stagingd. Does not return. */
 static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t job_id, int spec_fd,
 			int listen_fd, pid_t parent)
 {
@@ -103,10 +103,13 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 	_exit(127);
 }
 
-/* stdin and stdout nowhere, stderr into the run directory. A signal for the command may be sent to
- * all below a task (Slurm's proctrack/cgroup spares all but the task; systemd spares nobody): who
- * stages is not meant, and hands this on to stagingd and its workers, which end with the last
- * lease. */
+/*
+ * Detaches the cleaner: stdin and stdout become /dev/null, and stderr a file in the run directory.
+ * A signal for the command may be sent to all processes below a task (Slurm's proctrack/cgroup
+ * signals only the task itself; systemd signals all processes). Such a signal is not meant for the
+ * cleaner, so the cleaner ignores it. stagingd and its workers inherit this; they end after the
+ * last lease.
+ */
 static void detach(const struct run_dir *d)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -126,7 +129,7 @@ static void detach(const struct run_dir *d)
 	signal(SIGUSR2, SIG_IGN);
 }
 
-/* The end of the log, for the one who started us. */
+/* Sends the end of the log to the process that started the cleaner. */
 static void report(const struct run_dir *d, int report_fd)
 {
 	_cleanup_(fd_closep) int fd = openat(d->fd, LOG_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -140,7 +143,7 @@ static void report(const struct run_dir *d, int report_fd)
 		fd_write_all(report_fd, text, (size_t)n);
 }
 
-/* Does not return. The lock is held by lock_fd until the process ends. */
+/* Runs the cleaner. Does not return. lock_fd holds the lock until the process ends. */
 static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spec_fd, int listen_fd,
 		 int report_fd)
 {
@@ -149,7 +152,8 @@ static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spe
 	pid_t pid;
 
 	prctl(PR_SET_NAME, "stagectl-clean");
-	keys_forget_env(); /* they are the command's, and come to stagingd when it asks for them */
+	keys_forget_env(); /* the command keeps the keys; stagingd asks for them when it needs
+			    * them */
 	signal(SIGPIPE, SIG_IGN);
 	detach(d);
 	pid = fork();
@@ -191,7 +195,7 @@ int run_cleaner_start(struct run_dir *d, uint32_t job_id, const char *spec, int 
 	listen_fd = conn_listen(tmp, err);
 	if (listen_fd < 0)
 		return listen_fd;
-	/* Who sees the socket can connect: it listens before it has its name. */
+	/* The socket listens before it gets its name, so a client that sees it can connect. */
 	if (renameat(d->fd, RUNDIR_SOCK ".tmp", d->fd, RUNDIR_SOCK) < 0)
 		return error_errno(err, errno, "rename %s", tmp);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)

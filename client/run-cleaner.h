@@ -13,9 +13,10 @@ struct error;
 struct run_dir;
 
 /*
- * Starts cleaner and daemon with the given spec text (common/config/spec.h) and returns when the
- * socket can be connected to. d->lock_fd goes to the cleaner (closed here). *report_fdp: the last
- * lines of the daemon's log come there if it ends with a failure; else nothing but the end.
+ * Starts the cleaner and the daemon with the given spec text (common/config/spec.h). Returns when
+ * the socket accepts connections. d->lock_fd is handed to the cleaner and closed here. If the
+ * daemon ends with a failure, the last lines of its log can be read from *report_fdp; otherwise
+ * only end of file.
  */
 int run_cleaner_start(struct run_dir *d, uint32_t job_id, const char *spec, int *report_fdp,
 		      struct error *err);

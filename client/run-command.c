@@ -19,7 +19,7 @@
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD, 0 };
 
-/* true: it has ended. */
+/* Returns whether the process has ended. */
 static bool has_ended(pid_t pid, int *statusp)
 {
 	pid_t r;

@@ -34,11 +34,11 @@
 #define OWNER "owner"
 #define MAX_TRIES 100
 #define DEFAULT_BASE "/dev/shm"
-#define MAX_BASE 48 /* what is left of a socket's 107 bytes */
+#define MAX_BASE 48 /* a socket's path has 107 bytes; this is the rest */
 
 static char base_dir[PATH_MAX] = DEFAULT_BASE;
 
-/* Others may not be able to put another directory in the place of ours. */
+/* Refuses a base in which other users could replace our directory. */
 static int check_base(const char *path, struct error *err)
 {
 	struct stat st;
@@ -95,7 +95,7 @@ int run_dir_path(char *buf, size_t size, uid_t uid, const char *key)
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
 }
 
-/* A directory that is ours alone, not a link. Returns an fd or -errno. */
+/* Opens a directory that belongs to this user only and is not a link. Returns an fd or -errno. */
 static int open_own_dir(int parent_fd, const char *name, const char *shown, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -108,7 +108,7 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 		return -ENOENT; /* removed in between */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "%s is there and no directory of ours", shown);
-	/* made under a umask that takes the owner's rights, by an earlier run */
+	/* an earlier run made it under a umask that removes the owner's rights */
 	if (st.st_uid == geteuid() && !(st.st_mode & 077) && (st.st_mode & 0700) != 0700 &&
 	    fchmod(fd, 0700) < 0)
 		return error_errno(err, errno, "chmod %s", shown);
@@ -121,8 +121,8 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 	return steal_fd(&fd);
 }
 
-/* Is a stagingd at work there? One whose cleaner was killed is just ending, and must not be
- * disturbed. */
+/* Returns whether a stagingd is running there. If its cleaner was killed, it is ending and must not
+ * be disturbed. */
 static bool has_daemon(int dir_fd)
 {
 	_cleanup_(fd_closep) int fd = openat(dir_fd, RUNDIR_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -130,8 +130,8 @@ static bool has_daemon(int dir_fd)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* Becomes the owner of a directory: an fd; -EAGAIN: there is another one; -ESTALE: it is no longer
- * the directory of its name. */
+/* Becomes the owner of a directory. Returns an fd; -EAGAIN: it has an owner; -ESTALE: the name no
+ * longer belongs to this directory. */
 static int lock_dir(int base_fd, const char *key, int dir_fd)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -160,7 +160,7 @@ static int release(const char *path, struct error *err)
 	return manifest_release(manifest, fusermount_unmount, err);
 }
 
-/* Takes a directory away that the caller owns. Keeps the first error. */
+/* Removes a directory that the caller owns. Returns the first error. */
 static int remove_dir(int base_fd, const char *key, const char *path, struct error *err)
 {
 	int r = release(path, err), q;
@@ -169,7 +169,7 @@ static int remove_dir(int base_fd, const char *key, const char *path, struct err
 	return r < 0 ? r : q;
 }
 
-/* Directories beside ours that nobody owns. */
+/* Removes other directories that have no owner. */
 static void sweep(const struct run_dir *d)
 {
 	_cleanup_(dir_closep) DIR *dir = fd_open_dir(d->base_fd, ".");
@@ -274,7 +274,7 @@ int run_dir_remove(struct run_dir *d, struct error *err)
 	int r = remove_dir(d->base_fd, d->key, d->path, err);
 
 	snprintf(base, sizeof(base), "%s/stage-data-%u", base_dir, (unsigned)geteuid());
-	rmdir(base); /* only when it is empty */
+	rmdir(base); /* fails if it is not empty */
 	return r;
 }
 
@@ -289,8 +289,8 @@ int run_dir_join(struct run_dir *d)
 	return 0;
 }
 
-/* Changing a lock from shared to exclusive gives it up in between; of two that try at the same
- * time at least one finds itself alone, and that is enough. */
+/* flock() releases a shared lock before it takes the exclusive one. If two processes try at the
+ * same time, at least one of them succeeds, which is enough. */
 bool run_dir_leave(struct run_dir *d)
 {
 	bool last;

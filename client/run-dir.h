@@ -31,40 +31,42 @@ struct run_dir {
 		.base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1                             \
 	}
 
-/*
- * Where run directories are: below dir; NULL: below /dev/shm, or TMPDIR where that is not writable.
- * Before the others; 0, or a sentence that says what helps.
- */
+/* Sets where run directories are made: below dir; NULL: below /dev/shm, or TMPDIR if /dev/shm is
+ * not writable. Must be called before the other functions. Returns 0, or -errno with a sentence
+ * that says what helps. */
 int run_dir_set_base(const char *dir, struct error *err);
 
-/* Where it is: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. The length, or -ENAMETOOLONG.
- */
+/* Writes the path of the directory, /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. Returns
+ * its length, or -ENAMETOOLONG. */
 int run_dir_path(char *buf, size_t size, uid_t uid, const char *key);
 
-/* Makes it where it is missing. A directory that is somebody else's, open to others or a link is
- * refused. What killed runs of this user left beside it is taken away. */
+/* Opens the directory, and makes it if it is missing. Refuses a link and a directory that belongs
+ * to another user or is open to others. Removes other directories that killed runs of this user
+ * have left. */
 int run_dir_open(struct run_dir *d, const char *key, struct error *err);
 
-/* Closes what is open; locks go with it. Twice is fine. */
+/* Closes all descriptors, which releases the locks. May be called twice. */
 void run_dir_close(struct run_dir *d);
 
-/* 1: the directory is ours (lock_fd), and what an earlier owner left is gone; 0: it is held, or the
- * directory was removed in between (open it again); -errno. */
+/* Tries to become the owner. Returns 1: this process is the owner (lock_fd), and the files of an
+ * earlier owner are removed; 0: another process is the owner, or the directory was removed in
+ * between (open it again); -errno. */
 int run_dir_try_own(struct run_dir *d, struct error *err);
 
-/* For the owner, at the end: releases by the manifest what is outside, removes all of it. */
+/* Called by the owner at the end: releases what the manifest lists outside, then removes the
+ * directory. */
 int run_dir_remove(struct run_dir *d, struct error *err);
 
-/* Joins the users. 0, or -EAGAIN: the last one is just leaving. */
+/* Joins the users. Returns 0, or -EAGAIN if the last user is just leaving. */
 int run_dir_join(struct run_dir *d);
 
-/* Leaves them. true: it was the last one. */
+/* Leaves the users. Returns whether this was the last one. */
 bool run_dir_leave(struct run_dir *d);
 
-/* Until the owner is through with everything, timeout_s at most. true: it is. */
+/* Waits until the owner has finished, for at most timeout_s. Returns whether it has. */
 bool run_dir_wait_gone(const struct run_dir *d, unsigned timeout_s);
 
-/* Task local_id has come. */
+/* Records that task local_id has started. */
 void run_dir_check_in(const struct run_dir *d, uint32_t local_id);
-/* Until n tasks have come, timeout_ms at most. */
+/* Waits until n tasks have started, for at most timeout_ms. */
 void run_dir_wait_checked_in(const struct run_dir *d, uint32_t n, uint64_t timeout_ms);

@@ -25,7 +25,8 @@
 /* clang-format off */
 static const struct {
 	const char *rank, *size;
-	const char *launch[3]; /* the first one that is set names the launch; all, for Slurm */
+	const char *launch[3]; /* variables that identify the launch: the first one that is set; for
+			        * Slurm, all of them */
 } launchers[] = {
 	{ "SLURM_LOCALID", NULL, { "SLURM_JOB_ID", "SLURM_STEP_ID", NULL } },
 	{ "PALS_LOCAL_RANKID", NULL, { "PALS_APID", "PBS_JOBID", NULL } },
@@ -78,7 +79,8 @@ static void make_key(struct run_place *p, const char *launch, const char *value)
 				      fnv_add_text(FNV_INIT, value)));
 }
 
-/* SLURM_LOCALID is also set where no step is: in a batch script, and in what it starts. */
+/* For Slurm, a step id is required, because batch scripts and their commands also have
+ * SLURM_LOCALID. */
 static bool is_launcher(size_t i, const char *(*get_env)(const char *name))
 {
 	uint32_t rank;
@@ -95,7 +97,7 @@ static uint32_t get_number(const char *text)
 	return text && parse_uint32(text, &n) == 0 ? n : 0;
 }
 
-/* Has the process been started with name=value in its environment? */
+/* Returns whether the process was started with name=value in its environment. */
 static bool was_started_with(pid_t pid, const char *name, const char *value)
 {
 	char path[64], wanted[128], *data = NULL;
@@ -129,11 +131,11 @@ static pid_t get_parent(pid_t pid)
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	p = strrchr(text, ')'); /* the name before it may hold anything */
+	p = strrchr(text, ')'); /* the name before it may contain any character */
 	return p && sscanf(p, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* The process that has started the tasks. */
+/* Returns the process that has started the tasks. */
 static pid_t find_launcher(const char *rank, const char *value)
 {
 	pid_t pid = getppid(), parent;

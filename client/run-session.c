@@ -31,9 +31,9 @@
 #define CHECK_IN_MS 10000
 #define LEASE_MS 10000
 #define CLEANUP_S 90
-#define LOOK_MS 200 /* a socket that is there and does not answer is looked at again */
+#define LOOK_MS 200 /* how often a socket that exists and does not answer is tried again */
 
-/* Joins a daemon that is there. 0; -EAGAIN: there is none, or it is just ending. */
+/* Joins a running daemon. Returns 0, or -EAGAIN if there is none, or if it is ending. */
 static int join(struct run_session *s)
 {
 	static const struct rpc_handler h = { .deaf = true, .timeout_ms = LEASE_MS };
@@ -57,7 +57,7 @@ static int join(struct run_session *s)
 	return -EAGAIN;
 }
 
-/* Sleeps until something happens in the run directory, or a look is due. */
+/* Sleeps until the run directory changes, or until LOOK_MS are over. */
 static void wait_for_change(int inotify_fd)
 {
 	struct pollfd p = { .fd = inotify_fd, .events = POLLIN };
@@ -67,7 +67,7 @@ static void wait_for_change(int inotify_fd)
 		return;
 }
 
-/* Until the socket is there, or it is our turn to start. */
+/* Waits until the socket exists (0), or until this process should start a daemon (-EAGAIN). */
 static int join_or_wait(struct run_session *s, uint64_t patience_ms, uint64_t until_ms)
 {
 	_cleanup_(fd_closep) int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

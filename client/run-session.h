@@ -16,10 +16,11 @@
 struct run_session {
 	const struct run_place *place;
 	struct run_dir dir;
-	struct rpc *lease; /* held open; the daemon counts them */
-	struct rpc *rpc;   /* for everything else */
-	int report_fd;	   /* of a cleaner we started, -1: another did */
-	sigset_t old_mask; /* the command's; while open, INT, TERM and HUP are blocked */
+	struct rpc *lease; /* stays open: the daemon counts these connections */
+	struct rpc *rpc;   /* for all other requests */
+	int report_fd;	   /* of a cleaner that this process has started; -1: another process has */
+	sigset_t old_mask; /* signal mask for the command; during the session, INT, TERM and HUP are
+			    * blocked */
 };
 
 #define RUN_SESSION_NONE                                                                           \
@@ -27,13 +28,15 @@ struct run_session {
 		.dir = RUN_DIR_NONE, .report_fd = -1                                               \
 	}
 
-/* spec: text of common/config/spec.h, for the case that we are the one to start. Blocks until there
- * is a daemon that has taken our lease, half a minute at most. */
+/* Blocks until a daemon has accepted the lease, for at most half a minute. spec: text of
+ * common/config/spec.h, used if this process starts the daemon. */
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err);
 
-/* Gives the lease back; the last of the node waits for the end of the clean-up. Twice is fine. */
+/* Gives the lease back. The last process of the node waits for the end of the clean-up. May be
+ * called twice. */
 void run_session_close(struct run_session *s);
 
-/* The daemon is gone: what it said last, if it was ours, instead of what stands in err. */
+/* Called when the daemon has ended. If this process started it, replaces err by its last
+ * message. */
 void run_session_explain(const struct run_session *s, struct error *err);

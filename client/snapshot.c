@@ -104,7 +104,7 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_known(j, "pid", s->pid);
 }
 
-/* Room for one more: there is some for a power of two of them. */
+/* Makes room for one more item. Grows the array when its length is a power of two. */
 static int make_room(struct snapshot_list *l)
 {
 	const size_t n = l->n_items;
@@ -119,7 +119,7 @@ static int make_room(struct snapshot_list *l)
 	return 0;
 }
 
-/* Takes s when it returns 0. */
+/* Takes the content of s when it returns 0. */
 static int append(struct snapshot_list *l, const struct snapshot *s)
 {
 	if (make_room(l) < 0)
@@ -190,7 +190,7 @@ int snapshot_list_get_exit(const struct snapshot_list *l)
 	return STAGE_EXIT_NOT_READY;
 }
 
-/* With equal or no ETA the lower percentage loses. */
+/* If both have the same ETA or none, the lower percentage is slower. */
 static bool is_slower(const struct snapshot *a, const struct snapshot *b)
 {
 	if (a->eta_ms != b->eta_ms)

@@ -20,26 +20,27 @@ struct snapshot {
 	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *cause, *rule,
 		*format;
 	const char *plan, *why, *warning, *node;
-	const char *waits; /* for what it is queued; "": for its turn */
+	const char *waits; /* the reason why it is queued; "": it waits for its turn */
 	enum stage_state state;
-	uint64_t bytes, total, files, n_files; /* totals: 0 is unknown */
+	uint64_t bytes, total, files, n_files; /* total and n_files: 0 if unknown */
 	uint64_t rate, eta_ms, elapsed_ms, pid;
 	int code;
 };
 
-/* Takes *kvp when it returns 0; -EPROTO for a message without a name or with a strange state. */
+/* Reads a message. Takes *kvp when it returns 0. Returns -EPROTO if the message has no name or an
+ * unknown state. */
 int snapshot_from_kv(struct snapshot *s, struct kv **kvp);
 void snapshot_deinit(struct snapshot *s);
 
 #define SNAPSHOT_STATE_TEXT 64
 
-/* For people: "queued: credentials". Returns buf. */
+/* Writes the state for people: "queued: credentials". Returns buf. */
 const char *snapshot_get_state(const struct snapshot *s, char buf[static SNAPSHOT_STATE_TEXT]);
 
-/* 0..100; 100 only when ready; -1: not known. */
+/* Returns 0 to 100, or -1 if not known. 100 only if the dataset is ready. */
 int snapshot_get_percent(const struct snapshot *s);
 
-/* The members of a dataset, into the object that is open. */
+/* Writes the members of a dataset into the open object. */
 void snapshot_to_json(const struct snapshot *s, struct json *j);
 
 struct snapshot_list {
@@ -47,16 +48,17 @@ struct snapshot_list {
 	size_t n_items;
 };
 
-/* Adds, or takes the place of the one with the same node and name. Takes *kvp when it returns
- * 0. The place is lent to *sp (may be NULL) until the next call. */
+/* Adds the message, or replaces the item with the same node and name. Takes *kvp when it returns 0.
+ * *sp is lent until the next call; sp may be NULL. */
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp);
-/* Adds, without a look at those that are there. Takes *kvp when it returns 0. */
+/* Adds the message without looking for an older item. Takes *kvp when it returns 0. */
 int snapshot_list_add(struct snapshot_list *l, struct kv **kvp);
 void snapshot_list_deinit(struct snapshot_list *l);
 
-/* Exit status for all of them: 0, the code of the first failure, or STAGE_EXIT_NOT_READY. What was
- * released does not count, unless there is nothing else. */
+/* Returns the exit status for the whole list: 0, the code of the first failure, or
+ * STAGE_EXIT_NOT_READY. Released datasets do not count, unless all are released. */
 int snapshot_list_get_exit(const struct snapshot_list *l);
 
-/* The one that holds the others up: not ready, with the longest time to go. NULL: none. */
+/* Returns the unfinished dataset that needs the longest time, or NULL. *n_behindp: the number of
+ * unfinished datasets. */
 const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l, size_t *n_behindp);

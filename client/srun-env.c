@@ -42,7 +42,7 @@ static const char *const kept[] = {
 };
 
 static const char *const dropped[] = {
-	"SRUN_", /* e.g. SRUN_DEBUG, SRUN_CPUS_PER_TASK, SRUN_CONTAINER */
+	"SRUN_", /* such as SRUN_DEBUG, SRUN_CPUS_PER_TASK, SRUN_CONTAINER */
 	"SLURM_",
 };
 

@@ -7,7 +7,7 @@
 
 #include "common/util/cleanup.h"
 
-#define MAX_NAMES 8 /* of one reason */
+#define MAX_NAMES 8 /* nodes named per reason */
 #define MAX_REASONS 3
 
 void srun_failed_add(struct srun_failed *f, const char *node, const char *text)
@@ -43,7 +43,7 @@ static int compare_names(const void *a, const void *b)
 	return strverscmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Is it the first of its reason? */
+/* Returns whether no earlier node has the same reason. */
 static bool is_first(const struct srun_failed *f, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -52,7 +52,7 @@ static bool is_first(const struct srun_failed *f, size_t i)
 	return true;
 }
 
-/* The line of all nodes with the reason of this one. Returns how many; 0: there was no memory. */
+/* Prints the line for all nodes with this node's reason. Returns their number; 0: no memory. */
 static size_t print_reason(const struct srun_failed *f, size_t first, FILE *out)
 {
 	const char *text = f->nodes[first].text;

@@ -12,13 +12,11 @@ struct srun_failed {
 	size_t n_nodes;
 };
 
-/* A node that there is no memory for is left out. */
+/* Adds a node. If there is no memory, the node is left out. */
 void srun_failed_add(struct srun_failed *f, const char *node, const char *text);
 void srun_failed_deinit(struct srun_failed *f);
 
-/*
- * Lines of "n1, n2 and 5 more: REASON", the reason that came first in front: nodes with the same
- * reason share a line. There are few lines, whatever the number of nodes and reasons: the last one
- * counts the other nodes. "" if none has failed; NULL: no memory. The caller frees.
- */
+/* Makes lines of "n1, n2 and 5 more: REASON", in the order in which the reasons came. Nodes with
+ * the same reason share a line. The number of lines is bounded; the last one counts the other
+ * nodes. Returns "" if no node has failed, or NULL if there is no memory. The caller frees. */
 char *srun_failed_to_lines(const struct srun_failed *f);

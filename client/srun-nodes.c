@@ -91,8 +91,8 @@ int srun_refuse(struct error *err, enum stage_exit code, const char *text)
 	return (int)code;
 }
 
-/* A component as squeue says it. Of an array there are other tasks as well, of a heterogeneous job
- * all components. *firstp: whose number they go by, where it is not job's. */
+/* Parses a component in squeue's output. The output also lists other tasks of the array, or all
+ * components. *firstp: the id that identifies the heterogeneous job, if it differs from job. */
 static int take_component(const char *line, uint32_t job, uint32_t *firstp)
 {
 	unsigned id, first, index, n_nodes;
@@ -114,7 +114,7 @@ static int take_component(const char *line, uint32_t job, uint32_t *firstp)
 	return r < 0 || id != job ? r : set_number("SLURM_JOB_NUM_NODES", n_nodes);
 }
 
-/* Why squeue has no such job that runs: it waits, or has ended. */
+/* Explains why squeue lists no such running job: it is pending or has ended. */
 static int refuse_job(const char *job, struct error *err)
 {
 	const char *const argv[] = { "squeue", "-h", "-t", "PD", "-o", "%T %r", "-j", job, NULL };

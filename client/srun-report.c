@@ -23,12 +23,13 @@ struct reporter {
 	const char *node;
 	const struct rpc *rpc;
 	struct snapshot_list seen;
-	uint64_t told_ms[RUNDIR_MAX_SLOTS]; /* of seen.items; a job has no more */
+	uint64_t told_ms[RUNDIR_MAX_SLOTS]; /* times of the last reports; a job has at most this
+					     * many datasets */
 	uint64_t interval_ms;
 	bool warned; /* a dataset has a warning */
 };
 
-/* A new state is always told, progress when it is time. */
+/* Returns whether to send a report: for a new state always, for progress after interval_ms. */
 static bool is_worth_telling(const struct reporter *r, const struct kv *kv)
 {
 	const char *name = kv_get_or_empty(kv, "name"), *state = kv_get_or_empty(kv, "state");
@@ -61,7 +62,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 	struct reporter *r = arg;
 
 	if (!strcmp(op, PROTO_OP_NEEDKEYS)) {
-		bring_keys(r->rpc); /* this node's daemon, from this step's environment */
+		bring_keys(r->rpc); /* sends this step's keys to this node's daemon */
 		return;
 	}
 	if (!strcmp(op, PROTO_OP_DATASET))
@@ -70,7 +71,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		report_write(stdout, r->node, *kvp);
 }
 
-/* Of the datasets that were waited for. */
+/* Reports the warnings of the datasets that were waited for. */
 static void report_warnings(struct reporter *r, struct rpc *rpc, const struct kv *request)
 {
 	_cleanup_(freep) char *names = strdup(kv_get_or_empty(request, "names"));

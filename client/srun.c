@@ -27,17 +27,18 @@
 
 #define SRUN_MAX_ARGS 64
 #define SRUN_END_MS 5000
-#define SRUN_FAILED_MS 500 /* for other nodes to fail in, when one has */
+/* When one node has failed, the other ones have this time to report failures. */
+#define SRUN_FAILED_MS 500
 
 struct step_stream {
 	int fd; /* -1: at its end */
 	char buf[2048];
 	size_t size;
-	bool is_cut; /* the rest of a long line follows */
+	bool is_cut; /* the next bytes are the rest of a line that was too long */
 };
 
 struct step {
-	pid_t pid; /* 0: gone */
+	pid_t pid; /* 0: it has ended */
 	int status;
 	struct step_stream out, err;
 };
@@ -50,11 +51,12 @@ struct srun {
 	struct step *steps;
 	size_t n_steps;
 	uint32_t n_nodes, n_done, n_none;
-	uint32_t n_interrupted; /* ended by Slurm, as it does when a task of another node fails */
+	uint32_t n_interrupted; /* nodes that Slurm interrupted, as it does when a task of another
+				 * node fails */
 	struct srun_silent answers;
 	struct srun_failed failed;
 	struct waitloop *loop;
-	int code; /* of the first failure */
+	int code; /* exit status of the first failure */
 	bool ending;
 };
 
@@ -143,7 +145,8 @@ static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
 	return 0;
 }
 
-/* Often all nodes fail for the same reason: they are named together. */
+/* Records the first failure and waits for others, because all nodes often fail for the same reason
+ * and are then named together. */
 static void srun_fail(struct srun *s, int code)
 {
 	uint64_t until = clock_ms() + SRUN_FAILED_MS;
@@ -183,7 +186,7 @@ static void handle_report(struct srun *s, const char *line)
 
 	if (report_reader_feed(s->reader, line, &node, &kv) != 1)
 		return;
-	kv_set(kv, "node", node); /* first: it moves what is lent */
+	kv_set(kv, "node", node); /* must be first: it moves the strings that kv lends */
 	op = proto_get_op(kv);
 	if (op && !strcmp(op, PROTO_OP_DONE))
 		handle_done(s, node, kv);
@@ -231,7 +234,7 @@ static void read_stream(struct srun *s, struct step_stream *t,
 	t->size = 0;
 }
 
-/* Waits for steps whose output has ended. true: all are gone. */
+/* Waits for steps whose output has ended. Returns whether all steps have ended. */
 static bool reap_steps(struct srun *s)
 {
 	bool all = true;
@@ -272,7 +275,8 @@ static int pump(struct srun *s, struct waitloop *loop)
 	return r;
 }
 
-/* TERM, and KILL for who does not go. Slurm ends the step's tasks when its srun is gone. */
+/* Sends SIGTERM to each srun, later SIGKILL. When an srun has ended, Slurm ends the tasks of its
+ * step. */
 static void end_steps(struct srun *s)
 {
 	uint64_t until = clock_ms() + SRUN_END_MS;
@@ -325,7 +329,7 @@ static void say_who_is_silent(struct srun *s)
 		n_silent, s->n_nodes, nodes[0] ? ": " : "", nodes);
 }
 
-/* The first line is the error's, the others are said after it. */
+/* The first line becomes the error. The other lines are printed after it. */
 static void report_failures(struct srun *s)
 {
 	_cleanup_(freep) char *lines = srun_failed_to_lines(&s->failed);
@@ -414,7 +418,7 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	for (uint32_t i = 0; i < n_components && r == 0; i++)
 		r = start_step(&s, i, n_components, &loop);
 	r = r < 0 ? STAGE_EXIT_FAILED : run_loop(&s, &loop);
-	/* All have spoken: they leave by themselves, and are given the time to. */
+	/* All nodes have answered: give their steps the time to end by themselves. */
 	while (r == STAGE_EXIT_OK && !reap_steps(&s) && pump(&s, &loop) == WAITLOOP_READY)
 		;
 	end_steps(&s);

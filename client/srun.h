@@ -15,26 +15,27 @@
 
 struct srun_request {
 	const char *verb;  /* wait, status */
-	char *const *args; /* what stands behind it */
+	char *const *args; /* the words after the verb */
 	size_t n_args;
-	bool none_ok;	 /* a node without staging is fine, if there is another one */
-	bool keep_going; /* a failed node does not end the others */
-	char **restp;	 /* gets what is to be said after err, a line each, or NULL: the caller's */
+	bool none_ok;	 /* accept nodes without staging, if another node has staging */
+	bool keep_going; /* do not end the other nodes when one fails */
+	char **restp;	 /* gets the lines to print after err, or NULL; the caller frees */
 };
 
-/* Nodes of all components of this job by the environment; 0: this is no Slurm job. */
+/* Returns the number of nodes of all components of this job, from the environment; 0: not a Slurm
+ * job. */
 uint32_t srun_get_n_nodes(void);
 
-/* Is there a node of this job that is not this one? Without a socket here, and where slurmd started
- * nothing of what we are in, as in salloc's shell on a login node, its only one is. */
+/* Returns whether the job has a node other than this one. If there is no socket here and this
+ * process was not started by slurmd, as in salloc's shell on a login node, this machine is not a
+ * node of the job, so a single node also counts. */
 bool srun_is_needed(void);
 
 /*
- * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends half a
- * second after the first node has failed, whatever the others do. Returns 0, or the exit status
- * with err = "node, node: reason" of the reason that came first. Other reasons that nodes have
- * failed for by then go to *request->restp. Blocks; INT, TERM and h->timeout_ms end it, and the
- * step with it.
+ * Runs the request on all nodes and gives each message to h->on_message, with node= set to the
+ * node's name. Ends half a second after the first node has failed, whatever the others do. Returns
+ * 0, or the exit status with err = "node, node: reason" for the first reason. Other reasons until
+ * then go to *request->restp. Blocks. SIGINT, SIGTERM and h->timeout_ms end it and its step.
  */
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);
@@ -42,10 +43,14 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 /* Says that, after err; say is output_error() or output_held(). */
 void srun_say_rest(const char *rest, void (*say)(const char *fmt, ...));
 
-/* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
- * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before,
- * too. Returns what the process exits with: 0, the report tells the rest. */
+/*
+ * The part on each node: sends the local daemon's answer to stdout as reports (client/report.h).
+ * patience_ms: as for rpc_open_early(). warnings: after a wait, also report the warnings that have
+ * not been reported before. Returns the exit status of the process, which is 0 if the report
+ * contains the result.
+ */
 int srun_report(struct kv *request, uint64_t patience_ms, bool warnings);
 
-/* May this variable go to the step? Most of Slurm's would change how the step looks. */
+/* Returns whether the step may inherit this variable. Most of Slurm's variables would change how
+ * the step is created. */
 bool srun_keeps_variable(const char *variable);

@@ -55,7 +55,7 @@ static const struct conf_tier *find_tier(const struct conf *conf, const struct c
 	return NULL;
 }
 
-/* The user's own, and the same for all of his jobs. */
+/* The directory must belong to the user and be the same for all jobs of the user. */
 static int check_tier(const struct conf_source *rule, const struct conf_tier *t, struct error *err)
 {
 	if (!t)
@@ -119,14 +119,14 @@ static void make_key(const struct submit_copy *c, char key[static SUBMIT_KEY_SIZ
 {
 	uint64_t h = fnv_add_text(fnv_add_text(FNV_INIT, c->source), c->base);
 
-	/* a file that is named like a pattern, and the pattern */
+	/* a file whose name is the pattern needs another key than the pattern */
 	if (c->literal)
 		h = fnv_add(h, "", 1);
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 
-/* For people: what it is, told apart by the key. The copy of a pattern is a directory like the one
- * above all it fits, and the pattern goes on in it. */
+/* Makes readable paths, with the key to make them unique. The copy of a pattern is a directory that
+ * stands for the pattern's top directory; the rest of the pattern continues in it. */
 static int make_paths(struct submit_copy *c, struct error *err)
 {
 	size_t n_top = c->literal ? strlen(c->source) : path_get_top(c->source);
@@ -151,7 +151,7 @@ static int make_paths(struct submit_copy *c, struct error *err)
 
 /* ---- which ---- */
 
-/* 1: rule is one of a source that compute nodes don't see. */
+/* Returns 1 and the rule if compute nodes do not see the source, else 0. */
 static int match(const struct finder *f, struct dataset *d, const struct conf_source **rulep)
 {
 	struct error err = ERROR_INIT;
@@ -191,7 +191,7 @@ static int check_item(const struct dataset *d, struct error *err)
 	return 0;
 }
 
-/* The copy must be a source of its own right. */
+/* A rule must allow jobs to read the copy. */
 static int check_copy_rule(const struct finder *f, const struct submit_copy *c, struct error *err)
 {
 	const struct conf_source *rule;
@@ -206,7 +206,7 @@ static int check_copy_rule(const struct finder *f, const struct submit_copy *c, 
 	return 0;
 }
 
-/* DEST says where on the node; what stays where a mover brings it is used there. */
+/* DEST is a place on the node. If it names the tier of the copy, the copy is used in place. */
 static int rewrite(struct dataset *d, const struct submit_copy *c, const char *tier,
 		   struct error *err)
 {
@@ -265,7 +265,7 @@ static int find_all(struct submit_copies *c, const struct finder *f, struct data
 	for (size_t i = 0; i < list->n_items && r == 0; i++) {
 		struct dataset *d = &list->items[i];
 
-		/* what the catalogue names may be such a source, too */
+		/* the source of a catalogue entry may need a mover, too */
 		if (d->scheme == DATASET_SCHEME_CATALOG) {
 			_cleanup_(dataset_list_deinit) struct dataset_list one = { 0 };
 			_cleanup_(freep) char *text = NULL;

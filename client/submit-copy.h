@@ -18,13 +18,16 @@ struct error;
 struct submit_copy {
 	const struct conf_source *rule; /* lent by the configuration */
 	const char *name;		/* of the dataset; lent by its list */
-	char *source;			/* as the mover sees it */
-	bool literal;			/* it is no pattern, whatever its name has */
-	char *base;			/* <tier>/stage-data, with all copies of this user */
-	char *dir;			/* this one's directory in it (daemon/mover/place.h) */
-	char *path;			/* the copy; of a pattern, a pattern */
-	char key[SUBMIT_KEY_SIZE];	/* hex; the same for the same source and directory */
-	uint32_t job_id;		/* of the mover; 0: none is needed */
+	char *source;			/* the source path that the mover reads */
+	bool literal;			/* the source is one path, even if it contains pattern
+					 * characters */
+	char *base;			/* <tier>/stage-data, the parent of all copies of this
+					 * user */
+	char *dir;			/* the directory of this copy in base
+					 * (daemon/mover/place.h) */
+	char *path;			/* path of the copy; for a pattern, a pattern in dir */
+	char key[SUBMIT_KEY_SIZE];	/* hex; depends on source and base only */
+	uint32_t job_id;		/* of the mover; 0: no mover is needed */
 };
 
 struct submit_copies {
@@ -34,18 +37,16 @@ struct submit_copies {
 
 void submit_copies_deinit(struct submit_copies *c);
 
-/*
- * Finds the items of list whose rule says VisibleOn=mover, and makes the copy their source; names
- * stay. What the rules refuse is left to sbatch, which says so. -EPERM where the site's
- * configuration does not go together.
- */
+/* Finds the items of list whose rule has VisibleOn=mover, and replaces their sources by the paths
+ * of the copies. Names do not change. Items that the rules refuse are skipped, because sbatch
+ * reports them. Returns 0, or -EPERM if rules of the configuration contradict each other. */
 int submit_copies_find(struct submit_copies *c, const struct conf *conf, struct dataset_list *list,
 		       struct error *err);
 
-/* The directories with copies of this user's, as far as the configuration goes together. The caller
- * frees each, and the array. */
+/* Gets the directories that can hold copies of this user. Rules with mistakes are skipped. The
+ * caller frees each string and the array. */
 void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_basesp);
 
-/* Calls fn with a sentence for each [source] of which nothing can be moved. */
+/* Calls fn with a sentence for each [source] from which nothing can be moved. */
 void submit_copies_check(const struct conf *conf, void (*fn)(void *arg, const char *text),
 			 void *arg);

@@ -22,7 +22,8 @@
 
 /* ---- what was given ---- */
 
-/* Where the plugin's notes are; false: there are none, as without --stage-data. */
+/* Finds the descriptor of the plugin's notes. Returns false if there are none, as without
+ * --stage-data. */
 static bool find_notes(int *fdp)
 {
 	const char *text = getenv(SUBMIT_NOTES_ENV);
@@ -34,7 +35,8 @@ static bool find_notes(int *fdp)
 	return lseek(*fdp, 0, SEEK_SET) == 0;
 }
 
-/* The values in one, as the plugin would merge them. NULL: none that it would take. */
+/* Merges the values in the notes as the plugin does. Returns NULL if there are none, or if the
+ * plugin would refuse them. */
 static char *merge_notes(const char *text, size_t size)
 {
 	const char *script[SUBMIT_MAX_VALUES], *command_line[SUBMIT_MAX_VALUES], *env = NULL;
@@ -51,7 +53,7 @@ static char *merge_notes(const char *text, size_t size)
 		else if (*p == SUBMIT_NOTE_COMMAND_LINE && n_command_line < SUBMIT_MAX_VALUES)
 			command_line[n_command_line++] = p + 1;
 		else
-			return NULL; /* too many, or not for us */
+			return NULL; /* too many values, or an unknown note */
 	}
 	r = dataset_merge(&base, script, n_script, &env, env != NULL, NULL);
 	if (r == 0)

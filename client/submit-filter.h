@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * Reads what the plugin has noted, sends for what compute nodes can't see, leaves the value that
- * names the copies, and prints the dependency that the job gets, or nothing. What is wrong with the
- * value is left to the plugin, which says it. args: --account=, --dependency=, --clusters=,
- * --test-only as the job has them, and --het if it is heterogeneous. An exit status.
+ * Reads the plugin's notes, starts movers for sources that compute nodes cannot see, writes a value
+ * that names the copies, and prints the dependency of the job, if any. Mistakes in the value are
+ * left to the plugin, which reports them. args: --account=, --dependency=, --clusters= and
+ * --test-only of the job, and --het if it is heterogeneous. Returns an exit status.
  */
 int submit_filter(size_t n_args, char **args);

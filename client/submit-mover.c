@@ -51,7 +51,7 @@ static int make_dirs(const char *path, struct error *err)
 	}
 }
 
-/* Whoever owned it could put something else in the place of a copy. */
+/* Refuses a base that other users could change: they could replace a copy. */
 static int check_own(const char *base, struct error *err)
 {
 	struct stat st;
@@ -154,7 +154,7 @@ static void add_job(struct mover_jobs *jobs, uint32_t id, bool is_new)
 	jobs->is_new[jobs->n_jobs++] = is_new;
 }
 
-/* Which copies need nothing new; the others are left with open[i]. */
+/* Handles the copies that need no new mover. For the others, open[i] stays true. */
 static int submit_mover_look(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
 			     struct error *err)
 {
@@ -195,7 +195,7 @@ static void submit_mover_tell(const struct submit_copies *copies, uint32_t id)
 	}
 }
 
-/* One mover for all open copies that go by the partition of the first of them. */
+/* Submits one mover for all open copies that use the same partition as copy `first`. */
 static int submit_next(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
 		       size_t first, const char *account, struct error *err)
 {
@@ -222,7 +222,7 @@ static int submit_next(struct mover_jobs *jobs, struct submit_copies *copies, bo
 	return 0;
 }
 
-/* A source that is asked for twice is brought once. */
+/* Makes sure that only one mover copies a source that is listed twice. */
 static void close_twins(const struct submit_copies *copies, bool *open)
 {
 	for (size_t i = 0; i < copies->n_items; i++)

@@ -17,21 +17,20 @@ struct submit_copies;
 #define MOVER_MAX_JOBS 64
 
 struct mover_jobs {
-	uint32_t ids[MOVER_MAX_JOBS]; /* that the job has to wait for */
-	bool is_new[MOVER_MAX_JOBS];  /* submitted here */
+	uint32_t ids[MOVER_MAX_JOBS]; /* the jobs that the user's job has to wait for */
+	bool is_new[MOVER_MAX_JOBS];  /* this process has submitted it */
 	size_t n_jobs;
 };
 
-/*
- * For each copy: a mover of this user that is pending or running is joined, a copy that is whole is
- * used, for the others movers are submitted, one for each partition. Says on stderr what is done.
- * account: NULL for the user's default. On failure what was submitted is cancelled.
- */
+/* For each copy: uses a complete copy, or joins a pending or running mover of this user. Submits
+ * new movers for the other copies, one for each partition. Prints on stderr what it does. account:
+ * NULL for the user's default. On failure, the new movers are cancelled. */
 int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const char *account,
 		struct error *err);
 
-/* The job that would have waited was not submitted: new movers have nobody to work for. */
+/* Cancels the new movers, for when the job that needs them could not be submitted. */
 void mover_cancel(const struct mover_jobs *jobs);
 
-/* "afterok:1:2,<the user's>": what the job waits for. Caller frees; NULL: no memory. */
+/* Returns "afterok:1:2,<the user's>", the dependency of the job. The caller frees; NULL: no
+ * memory. */
 char *mover_make_dependency(const struct mover_jobs *jobs, const char *users);

@@ -25,14 +25,14 @@
 /* ---- the script ---- */
 
 /*
- * When a copy fails, the jobs that wait for this one will be cancelled by Slurm, which says no more
- * than DependencyNeverSatisfied: so they get the reason as their comment, where scontrol and sacct
- * show it.
+ * When a copy fails, Slurm cancels the jobs that wait for it and reports only
+ * DependencyNeverSatisfied. So the script sets the reason as the comment of these jobs, which
+ * scontrol and sacct show.
  *
- * Of a job that ends before its time Slurm tells the shell alone, by SIGTERM, and kills the rest
- * when KillWait is over: so the shell waits for the mover in a way that signals end. A job that was
- * requeued has begun once more in the controller's eyes, those who wait for it go on waiting.
- * $TMPDIR is of the node where the user has typed sbatch.
+ * When a job ends early, Slurm sends SIGTERM to the shell only, and kills the rest after KillWait.
+ * So the shell waits for the mover in a way that signals interrupt. For the controller, a requeued
+ * job starts again, and the jobs that depend on it continue to wait. $TMPDIR belongs to the node on
+ * which the user ran sbatch.
  */
 static const char head[] =
 	"#!/bin/sh\n"
@@ -101,7 +101,8 @@ static void write_copy(FILE *f, const struct submit_copy *c)
 		(unsigned long long)c->rule->max_rate);
 }
 
-/* A file without a name, at its beginning; -errno. */
+/* Makes the script in a file without a name, positioned at its beginning. Returns an fd or
+ * -errno. */
 static int make_script(const struct submit_copy *const *copies, size_t n)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("mover", MFD_CLOEXEC);
@@ -132,14 +133,15 @@ static int make_script(const struct submit_copy *const *copies, size_t n)
 
 /* ---- sbatch ---- */
 
-/* Settings of Slurm's and of ours are those of the job. */
+/* Returns whether the mover inherits the variable. Settings of Slurm and ours are for the user's
+ * job. */
 static bool keeps_variable(const char *v)
 {
 	static const char *const kept[] = { "SBATCH_ACCOUNT=", "SLURM_CONF=", "SLURM_JWT=" };
 	static const char *const dropped[] = { "SBATCH_", "SLURM_", "STAGE_", "SRUN_", "SALLOC_",
 					       "SPANK_",
-					       /* files are moved with no keys; sbatch's controller
-						* keeps what it is given */
+					       /* the mover needs no keys, and the controller would
+					        * store them */
 					       KEYS_ENV_ACCESS "=", KEYS_ENV_SECRET "=",
 					       KEYS_ENV_TOKEN "=" };
 
@@ -174,7 +176,7 @@ static void exec_sbatch(char *const *argv, char *const *env, int in, int out)
 	_exit(127);
 }
 
-/* Its exit status and what it says on stdout; -errno. */
+/* Returns the exit status of sbatch and its stdout, or -errno. */
 static int run_sbatch(char *const *argv, int in, char **answerp)
 {
 	_cleanup_(freep) char **env = get_environment();

@@ -11,11 +11,11 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 
-#define MAX_SCRIPT (4 * 1024 * 1024) /* Slurm's own limit by default */
+#define MAX_SCRIPT (4 * 1024 * 1024) /* the default limit of Slurm */
 
 /* ---- options ---- */
 
-/* Long options may be cut as long as they are told apart: least letters of each. */
+/* Long options may be shortened to a unique prefix; least: its minimum length. */
 static bool is_option(const struct sbatch_option *o, const char *name, size_t least, char letter)
 {
 	size_t n = strlen(o->name);
@@ -41,7 +41,7 @@ static void set_once(char **textp, const char *value)
 
 struct command_line {
 	struct submit_words *w;
-	const char **starts; /* of each word */
+	const char **starts; /* the beginning of each word in the joined text */
 	char *dependency;    /* the last one counts, as with sbatch */
 };
 
@@ -55,7 +55,7 @@ static void mark(struct command_line *c, const struct sbatch_option *o, char as)
 		}
 }
 
-/* What counts wherever it stands. */
+/* Handles options that mean the same on the command line and in the script. */
 static void take_common(struct submit_words *w, const struct sbatch_option *o)
 {
 	if (is_option(o, "account", 4, 'A'))
@@ -103,7 +103,7 @@ static void take_line(void *arg, const struct sbatch_option *o)
 
 /* ---- words ---- */
 
-/* The words as one text behind an empty one, and where each begins. */
+/* Joins the words into one text after an empty word. starts[i]: the beginning of word i. */
 static char *join(const struct submit_words *w, const char **starts, size_t *sizep)
 {
 	size_t size = 1;
@@ -155,11 +155,12 @@ int submit_words_read(struct submit_words *w, size_t n_args, char **argv, struct
 		return error_set(err, ENOMEM, "out of memory");
 	script = sbatch_words_read(text, size, take_word, &c);
 	w->dependency = c.dependency;
-	if (!script || w->has_script) /* with --wrap sbatch takes no script */
+	if (!script || w->has_script) /* with --wrap, sbatch takes no script */
 		return 0;
 	w->has_script = true;
 	w->is_het = !strcmp(script,
-			    ":"); /* the words of the next component, and its script, follow */
+			    /* ":": the words and the script of the next component follow */
+			    ":");
 	if (w->is_het)
 		return 0;
 	return read_script(w, script, err);

@@ -34,7 +34,8 @@ bool summary_is_wanted(const struct snapshot_list *l)
 	return false;
 }
 
-/* What is ready is faster than what is not. Of two that are ready, the time they took decides. */
+/* A ready dataset is faster than one that is not ready. Of two ready ones, the staging times
+ * decide. */
 static bool is_slower(const struct snapshot *a, const struct snapshot *b)
 {
 	if ((a->state == STAGE_READY) != (b->state == STAGE_READY))
@@ -120,7 +121,7 @@ static const struct table_column columns[] = {
 
 #define NODE_TEXT 320
 
-/* "n7 (1:10)" when it is ready, else "n7 (41 %)". */
+/* Writes "n7 (1:10)" if the dataset is ready, else "n7 (41 %)". */
 static char *node_to_string(const struct snapshot *s, char buf[static NODE_TEXT])
 {
 	char time[PARSE_DURATION_TEXT];
@@ -193,7 +194,7 @@ static bool is_first_failure(const struct snapshot_list *l, size_t i)
 	return true;
 }
 
-/* "images failed on 2 nodes (n3, n4): no space" */
+/* Prints "images failed on 2 nodes (n3, n4): no space". */
 static void print_failure(const struct snapshot_list *l, size_t first, FILE *f)
 {
 	_cleanup_(freep) char *text = NULL;

@@ -14,38 +14,40 @@
 struct snapshot;
 struct snapshot_list;
 
-/* Up to so many nodes have a row each. */
+/* Up to this number of nodes, each node has its own row. */
 #define SUMMARY_MAX_ROWS 8
 
-/* Has the list more nodes than that? */
+/* Returns whether the list has more than SUMMARY_MAX_ROWS nodes. */
 bool summary_is_wanted(const struct snapshot_list *l);
 
-/* One dataset on all nodes. The snapshots and texts are lent by the list. */
+/* One dataset on all nodes. The list owns the snapshots and texts. */
 struct summary {
 	const char *name;
 	size_t n_nodes, n_states[STAGE_N_STATES], n_warned;
-	uint64_t bytes, total; /* of all nodes; total 0: one is unknown */
-	uint64_t rate, eta_ms; /* the rate of all nodes, the time that the last one needs */
+	uint64_t bytes, total; /* sums for all nodes; total is 0 if it is unknown for one of them */
+	uint64_t rate, eta_ms; /* sum of the rates; longest ETA */
 	const struct snapshot *slowest; /* NULL: all have failed or were released */
 	const struct snapshot *fastest;
 };
 
-/* Has no item before i the same name? A walk of the list meets each dataset once. */
+/* Returns whether no item before index i has the same name, so that a loop handles each dataset
+ * once. */
 bool summary_is_first(const struct snapshot_list *l, size_t i);
 
 #define SUMMARY_STATES_TEXT 160
 
-/* Sums up the nodes on which the dataset has that name. */
+/* Sums up the dataset `name` on all nodes. */
 void summary_of(struct summary *s, const struct snapshot_list *l, const char *name);
 
-/* 0..100; 100 only when it is ready on each node; -1: unknown. */
+/* Returns 0 to 100, or -1 if unknown. 100 only if the dataset is ready on each node. */
 int summary_get_percent(const struct summary *s);
 
-/* "990 ready, 8 staging, 2 failed". Returns buf. */
+/* Writes "990 ready, 8 staging, 2 failed". Returns buf. */
 const char *summary_get_states(const struct summary *s, char buf[static SUMMARY_STATES_TEXT]);
 
-/* A line for each reason, with the nodes that failed by it. */
+/* Prints a line for each reason, with the nodes that failed for this reason. */
 void summary_print_failures(const struct snapshot_list *l, FILE *f);
 
-/* A table with one row per dataset, then the failed nodes by reason. 0 or -ENOMEM. */
+/* Prints a table with one row per dataset, then the failed nodes by reason. Returns 0 or
+ * -ENOMEM. */
 int summary_print(const struct snapshot_list *l, FILE *f);

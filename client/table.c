@@ -7,7 +7,8 @@
 #include "common/util/parse.h"
 
 struct row {
-	char *cells[TABLE_MAX_COLUMNS]; /* a note: text in the first, the others NULL */
+	char *cells[TABLE_MAX_COLUMNS]; /* for a note, the text is in cells[0] and the others are
+					 * NULL */
 	bool note;
 	size_t colour_column;
 	const char *sgr; /* NULL: no colour */
@@ -90,7 +91,7 @@ void table_set_colour(struct table *t, size_t column, const char *sgr)
 	t->rows[t->n_rows - 1].sgr = sgr;
 }
 
-/* Characters, not bytes: names and paths are UTF-8. */
+/* Counts characters and not bytes, because names and paths are UTF-8. */
 static size_t text_width(const char *s)
 {
 	size_t n = 0;

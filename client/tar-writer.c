@@ -20,8 +20,8 @@ _Static_assert(sizeof(struct header) == TAR_BLOCK, "a header is a block");
 
 struct tar_writer {
 	int fd;
-	uint64_t left; /* bytes of the file that begins */
-	uint64_t size; /* of it */
+	uint64_t left; /* bytes of the current file that are still missing */
+	uint64_t size; /* of the current file */
 	size_t n;
 	char buffer[BUFFER_SIZE];
 };
@@ -82,8 +82,8 @@ static int put_padding(struct tar_writer *w, uint64_t size)
 	return put(w, zeros, (size_t)(-size & (TAR_BLOCK - 1)));
 }
 
-/* Where a path is cut into prefix and name, NULL: it doesn't fit into a ustar header. An empty
- * prefix (the path itself is returned) needs no cut. */
+/* Finds the "/" that separates prefix and name in a ustar header. Returns NULL if the path does not
+ * fit, or path itself if it fits without a prefix. */
 static const char *find_cut(const char *path)
 {
 	size_t size = strlen(path);
@@ -100,7 +100,7 @@ static const char *find_cut(const char *path)
 	return NULL;
 }
 
-/* Numbers of a field have their zeros and end with a NUL. */
+/* Writes a number with leading zeros and a NUL. */
 static void put_octal(char *field, size_t size, uint64_t value)
 {
 	char text[24];
@@ -135,7 +135,7 @@ static int put_header(struct tar_writer *w, const char *prefix, size_t n_prefix,
 	return put(w, &h, sizeof(h));
 }
 
-/* "LEN key=value\n", where LEN counts itself. Returns its size; buf may be NULL. */
+/* Writes "LEN key=value\n"; LEN includes its own digits. Returns the size. buf may be NULL. */
 static size_t pax_record(char *buf, size_t buf_size, const char *key, const char *value)
 {
 	size_t body = strlen(key) + strlen(value) + 3, size = body + 1;

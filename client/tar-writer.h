@@ -16,21 +16,21 @@ struct tar_writer;
 
 #define TAR_BLOCK 512
 
-/* fd stays the caller's. 0 or -ENOMEM. */
+/* fd stays the caller's. Returns 0 or -ENOMEM. */
 int tar_writer_new(struct tar_writer **wp, int fd);
 void tar_writer_free(struct tar_writer *w);
 DEFINE_FREEP(struct tar_writer, tar_writer_free)
 
-/* Begins a file of exactly size bytes; the one before must be complete (-EINVAL). path is
- * relative. mode: permission bits. */
+/* Begins a file of exactly size bytes. path is relative; mode: permission bits. Returns -EINVAL if
+ * the previous file is not complete. */
 int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint64_t size,
 		     time_t mtime);
 
-/* Its next bytes; more than it has are -EFBIG. */
+/* Writes the next bytes of the file. Returns -EFBIG if they exceed its size. */
 int tar_writer_put(struct tar_writer *w, const void *data, size_t size);
 
-/* The end of the archive; flushes. -EINVAL in the middle of a file. */
+/* Ends the archive and flushes it. Returns -EINVAL if a file is not complete. */
 int tar_writer_end(struct tar_writer *w);
 
-/* What a file takes in the archive, headers and padding included. */
+/* Returns the bytes that a file takes in the archive, with headers and padding. */
 uint64_t tar_writer_get_cost(const char *path, uint64_t size);

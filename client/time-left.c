@@ -10,7 +10,8 @@
 
 #define SQUEUE_MS 1000
 
-/* Days, hours, minutes, seconds: how many are one of the field before, and what ends the field. */
+/* Days, hours, minutes, seconds. n: how many of this unit make one of the unit before; end: the
+ * character after the field. */
 static const struct {
 	unsigned n;
 	char end;

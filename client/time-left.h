@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* "[[DAYS-]HOURS:]MINUTES:SECONDS", as squeue prints it. 0, or -EINVAL: it is something else, such
- * as UNLIMITED. */
+/* Parses "[[DAYS-]HOURS:]MINUTES:SECONDS", as squeue prints it. Returns 0, or -EINVAL for other
+ * texts, such as UNLIMITED. */
 int time_left_from_string(const char *text, uint64_t *secondsp);
 
 /* Of the job in SLURM_JOB_ID. Asks Slurm and blocks for a second at most. 0, -ETIMEDOUT: no answer

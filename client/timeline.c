@@ -9,7 +9,8 @@
 #include "common/protocol/kv.h"
 #include "common/util/parse.h"
 
-/* "WORD:NUMBER", and a blank if something follows. NULL: it is malformed. */
+/* Parses "WORD:NUMBER" and a blank before the next pair. Returns the rest of text; NULL:
+ * malformed. */
 static const char *parse_pair(const char *text, char word[static 24], uint64_t *valuep)
 {
 	char number[20];
@@ -62,7 +63,8 @@ static int parse_series(struct timeline *t, const char *text)
 	return 0;
 }
 
-/* No times that overflow when they are added or multiplied: 2^52 ms are 140,000 years. */
+/* Larger times are refused, so that sums and products cannot overflow. 2^52 ms are 140,000
+ * years. */
 #define MAX_MS (1ULL << 52)
 
 int timeline_from_snapshot(struct timeline *t, const struct snapshot *s)
@@ -117,7 +119,7 @@ static int by_dataset(const void *a, const void *b)
 	return r ? r : strverscmp(x->node, y->node);
 }
 
-/* The items from i on that are of one dataset. */
+/* Returns the number of items from i on that belong to the same dataset. */
 static size_t count_alike(const struct timeline_list *l, size_t i)
 {
 	size_t n = 1;

@@ -20,29 +20,31 @@ struct snapshot_list;
 
 struct timeline {
 	const struct snapshot *snapshot; /* lent */
-	uint64_t begun_ms;		 /* Unix time at which it was queued */
-	uint64_t age_ms;		 /* the other times count from begun_ms, and end here */
+	uint64_t begun_ms;		 /* Unix time at which the dataset was queued */
+	uint64_t age_ms;		 /* the history ends at this time; all times below are
+					  * relative to begun_ms */
 	struct {
 		enum stage_state state;
 		uint64_t ms;
-	} states[TIMELINE_MAX_STATES]; /* one at least, in the order of time */
+	} states[TIMELINE_MAX_STATES]; /* at least one, in the order of time */
 	size_t n_states;
 	struct {
 		uint64_t ms, bytes;
 	} points[TIMELINE_MAX_POINTS];
 	size_t n_points;
-	uint64_t last_read_ms;	      /* of what is mounted; 0: not known */
-	uint64_t mem_taken, mem_most; /* of the node: by all datasets; 0: not known */
-	bool slowest;		      /* of the nodes with that dataset, if there are several */
+	uint64_t last_read_ms;	      /* time of the last read from a mount; 0: not known */
+	uint64_t mem_taken, mem_most; /* memory of the node: taken by all datasets, and the limit;
+				       * 0: not known */
+	bool slowest;		      /* the slowest of several nodes with this dataset */
 };
 
-/* 0, -ENODATA for a message without history, -EPROTO for one that is malformed. */
+/* Returns 0, -ENODATA for a message without a history, or -EPROTO for a malformed one. */
 int timeline_from_snapshot(struct timeline *t, const struct snapshot *s);
 
-/* Until it was ready or had failed, else age_ms. */
+/* Returns the time until the dataset was ready or had failed; age_ms if neither has happened. */
 uint64_t timeline_get_wait_ms(const struct timeline *t);
 
-/* Bytes at that time, between two points by a straight line. */
+/* Returns the number of bytes at time ms, interpolated linearly between two points. */
 uint64_t timeline_get_bytes(const struct timeline *t, uint64_t ms);
 
 struct timeline_list {
@@ -52,32 +54,35 @@ struct timeline_list {
 	const struct snapshot_list *snapshots; /* lent */
 };
 
-/* Snapshots without a history are passed over. They must outlive the list. 0 or -ENOMEM. */
+/* Skips snapshots without a history. The snapshots must outlive the list. Returns 0 or -ENOMEM. */
 int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snapshots);
 void timeline_list_deinit(struct timeline_list *l);
 
-/* The node whose memory for data is the fullest; NULL: nothing is known of any. */
+/* Returns the node whose memory for datasets is the fullest; NULL if it is not known of any
+ * node. */
 const struct timeline *timeline_list_get_fullest(const struct timeline_list *l);
 
 #define TIMELINE_MEMORY_TEXT 512
 
-/* A sentence about it. False: nothing is known. */
+/* Writes a sentence about this memory. Returns false if it is not known of any node. */
 bool timeline_list_get_memory(const struct timeline_list *l,
 			      char text[static TIMELINE_MEMORY_TEXT]);
 
 struct timeline_row {
-	const struct timeline *timeline; /* the slowest of those that failed, or else of all */
+	const struct timeline *timeline; /* the slowest node that failed; if none did, the slowest
+					  * node */
 	const char *first, *last;	 /* nodes */
-	const char *slowest; /* node of this group that is the slowest of all; NULL: none */
+	const char *slowest; /* the slowest node of all, if it is in this group; else NULL */
 	size_t n_nodes, n_failed;
 };
 
 #define TIMELINE_FAILED_TEXT 64
 
-/* "", " failed", or of a group ", 2 of 31 failed". */
+/* Writes "", " failed", or ", 2 of 31 failed" for a group. */
 void timeline_row_failed_to_string(const struct timeline_row *row,
 				   char buf[static TIMELINE_FAILED_TEXT]);
 
-/* At most max_rows, but one for each dataset at least. The caller frees *rowsp. 0 or -ENOMEM. */
+/* Makes at most max_rows rows, but at least one for each dataset. The caller frees *rowsp. Returns
+ * 0 or -ENOMEM. */
 int timeline_list_get_rows(const struct timeline_list *l, size_t max_rows,
 			   struct timeline_row **rowsp, size_t *n_rowsp);

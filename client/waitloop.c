@@ -79,7 +79,8 @@ int waitloop_wait(struct waitloop *l, struct pollfd *fds, size_t n_fds)
 			fds[i].revents = all[i].revents;
 			ready = ready || all[i].revents;
 		}
-		/* Signals and times are seen even when messages never stop coming. */
+		/* Check signals and times each time, so that a stream of messages cannot delay
+		 * them. */
 		n = all[n_fds].revents ? read(l->signal_fd, &l->signal, sizeof(l->signal)) : 0;
 		if (n == (ssize_t)sizeof(l->signal))
 			return WAITLOOP_SIGNAL;

@@ -12,33 +12,35 @@
 #include <sys/signalfd.h>
 
 enum {
-	WAITLOOP_READY = 1, /* a pollfd has revents */
+	WAITLOOP_READY = 1, /* a descriptor in fds has revents */
 	WAITLOOP_TICK,
 	WAITLOOP_TIMEOUT,
-	WAITLOOP_SIGNAL, /* loop->signal has it */
+	WAITLOOP_SIGNAL, /* the signal is in loop->signal */
 };
 
 struct waitloop {
 	int signal_fd;
 	sigset_t old_mask;
-	uint64_t deadline_ms;  /* of clock_ms(), 0: none */
-	uint64_t next_tick_ms; /* the same; the caller may move it; 0: none */
+	uint64_t deadline_ms;  /* in the time of clock_ms(); 0: none */
+	uint64_t next_tick_ms; /* in the time of clock_ms(), 0: none; the caller may change it */
 	struct signalfd_siginfo signal;
 };
 
-/* signals: ended by 0, NULL: INT and TERM. timeout_ms 0: none. 0 or -errno. */
+/* signals: a list that ends with 0; NULL: INT and TERM. timeout_ms: 0 for none. Returns 0 or
+ * -errno. */
 int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms);
 
-/* Closing twice is fine, if it was opened or set to WAITLOOP_CLOSED. */
+/* Closing twice is allowed, and so is closing a loop that is set to WAITLOOP_CLOSED. */
 #define WAITLOOP_CLOSED                                                                            \
 	{                                                                                          \
 		.signal_fd = -1                                                                    \
 	}
 void waitloop_close(struct waitloop *l);
 
-/* What the process had blocked before; for children. */
+/* Returns the signal mask from before waitloop_open(); for child processes. */
 const sigset_t *waitloop_get_mask(const struct waitloop *l);
 
-/* One of WAITLOOP_*, or -errno. A signal comes first, then the deadline, the tick, descriptors
- * (they stay ready for the next call). A tick that is due is set to 0: the caller arms it again. */
+/* Returns one of WAITLOOP_* or -errno. The order is: signal, deadline, tick, descriptors.
+ * Descriptors stay ready for the next call. A tick sets next_tick_ms to 0; the caller sets it
+ * again. */
 int waitloop_wait(struct waitloop *l, struct pollfd *fds, size_t n_fds);

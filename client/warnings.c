@@ -85,7 +85,8 @@ static int compare_names(const void *a, const void *b)
 	return strverscmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* " on n1, n2 and 5 more", or "" where every node that has the dataset says the same. */
+/* Prints " on n1, n2 and 5 more", or nothing if all nodes that have the dataset have this
+ * warning. */
 static void print_nodes(FILE *f, const struct warnings *w, size_t first,
 			const struct snapshot_list *list)
 {

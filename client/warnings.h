@@ -24,23 +24,22 @@ struct warnings {
 	size_t n_items;
 };
 
-/* Of a message `warning`. Takes *kvp when it returns 0; -EPROTO, -ENOMEM. */
+/* Adds a message `warning`. Takes *kvp when it returns 0. Returns -EPROTO or -ENOMEM. */
 int warnings_add(struct warnings *w, struct kv **kvp);
 void warnings_deinit(struct warnings *w);
 
-/* Asks for those that nobody was given before; on_message gets a message `warning` each. Failures
- * are passed over: the data is there. Blocks for at most ten seconds; signals stay pending or do
- * what they do. */
+/* Asks the daemon for the warnings that it has not sent to anybody before. on_message gets each
+ * message `warning`. Failures are ignored, because the data is there. Blocks for at most ten
+ * seconds. Signals stay pending or have their usual effect. */
 void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
 		  void (*on_message)(void *arg, const char *op, struct kv **kvp), void *arg);
 
-/* Of the tasks of a step only the first one of its first node asks and prints. A task that does not
- * print must not ask: the texts would be lost. Those of the other nodes stay for a later wait. */
+/* Returns whether this process asks for warnings and prints them. In a step, only the first task of
+ * the first node does. A task that does not print must not ask: the texts would be lost. Warnings
+ * of the other nodes stay in their daemons for a later wait. */
 bool warnings_are_told_here(void);
 
-/*
- * Writes "<prefix>: imagenet: warning: <text>". Nodes are named where others that have the dataset,
- * by list, do not have the same text. Nothing at all where there is no warning.
- */
+/* Writes "<prefix>: imagenet: warning: <text>". Names the nodes if other nodes in list have the
+ * dataset, but not this text. Prints nothing if there is no warning. */
 void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list,
 		    const char *prefix);
