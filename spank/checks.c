@@ -47,7 +47,7 @@ void checks_get_user(struct checks_user *u)
 		const struct group *gr = getgrgid(gids[i]);
 		char *name = NULL;
 
-		/* by its number where it has no name, as on the node */
+		/* as on the node, a group without a name is represented by its number */
 		if (gr)
 			name = strdup(gr->gr_name);
 		else if (asprintf(&name, "%u", (unsigned)gids[i]) < 0)
@@ -89,7 +89,7 @@ static void check_admitted(const struct conf *conf, const char *user,
 		check_default_partition(conf);
 }
 
-/* A tier's path is known here up to its first placeholder. */
+/* Checks an absolute DEST. The path of a tier is known here only up to its first placeholder. */
 static void check_dest_path(const struct conf *conf, const struct dataset *d)
 {
 	char places[1024] = "";
@@ -110,7 +110,7 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 			n += (size_t)snprintf(places + n, sizeof(places) - n, "%s[tier %s] %s",
 					      n ? ", " : "", t->name, t->path);
 	}
-	/* "train:/p/x.tar" */
+	/* for a value like "train:/p/x.tar" */
 	if (!d->name_given && base && dataset_name_is_legal(base + 1, strlen(base + 1)))
 		snprintf(hint, sizeof(hint), ". If %s is the NAME, write '%s=%s'", base + 1,
 			 base + 1, d->dest);
@@ -119,14 +119,15 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 		   d->name, d->dest, n ? places : "it has none with a path", hint);
 }
 
-/* A named tier has to keep; of those that auto may choose, one. */
+/* Returns the reason why keep= has no effect; NULL: it has one. A named tier must support keep=;
+ * with auto, one of the possible tiers must. */
 static const char *refuse_keep(const struct conf *conf, const struct dataset *d,
 			       const struct conf_source *rule)
 {
 	if (!strcmp(d->dest, "source") || d->method == DATASET_METHOD_LINK)
 		return admit_refuse_keep(NULL, d);
 	if (d->dest[0] == '/')
-		return NULL; /* which tier it is, is known on the node */
+		return NULL; /* the tier of a path is known only on the node */
 	if (strcmp(d->dest, "auto"))
 		return admit_refuse_keep(conf_get_tier(conf, d->dest), d);
 	for (size_t i = 0; i < conf->n_tiers; i++) {
@@ -139,7 +140,7 @@ static const char *refuse_keep(const struct conf *conf, const struct dataset *d,
 	return "nothing is kept between jobs here (no tier of this site has MaxKeep=)";
 }
 
-/* What was asked for and will not be done. The job can do without. */
+/* Warns about options that will have no effect. The job can run without them. */
 static void warn_of_options(const struct conf *conf, const struct dataset *d,
 			    const struct conf_source *rule)
 {
@@ -196,8 +197,8 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 	warn_of_options(conf, d, rule);
 }
 
-/* What a name of the catalogue stands for is looked at; the list keeps the name, which each node
- * resolves for itself. */
+/* Checks an item. A catalogue name is resolved in a copy: the list keeps the name, which each node
+ * resolves with its own configuration. */
 static void check_item(const struct conf *conf, const struct dataset *item,
 		       const struct checks_user *u, const char *gres)
 {
@@ -228,7 +229,8 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
 		if (list->items[i].scheme !=
-		    DATASET_SCHEME_LIST) /* what it names is known on the node */
+		    /* the names in a list are known only on the node */
+		    DATASET_SCHEME_LIST)
 			check_item(conf, &list->items[i], u, gres);
 	}
 }
@@ -236,11 +238,11 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 struct looked {
 	const struct conf *conf;
 	struct dataset_list *list;
-	const char *value; /* as given */
+	const char *value; /* as the user gave it */
 	const struct client_args *args;
 };
 
-/* Who put a blank between two items gets a hint, too. */
+/* Returns a hint; also if a blank stands where a comma should separate two items. */
 static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
@@ -268,7 +270,7 @@ static const char *describe_fault(int errnum)
 	}
 }
 
-/* What is wrong with path, and where: at itself, or at a directory on the way. */
+/* Describes the error and its place: the path itself, or a directory above it. */
 static void describe(const char *path, size_t n_fault, int errnum, char *buf, size_t size)
 {
 	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory"
@@ -282,7 +284,7 @@ static void describe(const char *path, size_t n_fault, int errnum, char *buf, si
 		snprintf(buf, size, "%s: %s", path, text);
 }
 
-/* What a job with so much memory has for datasets, whatever the node has: the most there can be. */
+/* Returns the upper limit of memory for datasets, for a job with this much memory on any node. */
 static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
 {
 	struct memory_facts f;
@@ -292,7 +294,8 @@ static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
 	return memory_limits_get_have(&f, limitp);
 }
 
-/* A file that can't fit: an archive does not shrink when it is opened. */
+/* Refuses a file that cannot fit into memory. An archive does not become smaller when it is
+ * unpacked. */
 static void check_memory(const struct looked *l, const struct dataset *d, uint64_t bytes)
 {
 	bool selects = d->n_include || d->n_exclude || d->subdir;

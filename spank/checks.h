@@ -13,11 +13,11 @@ struct dataset_list;
 struct checks_user {
 	char name[256];
 	char home[4096];
-	const char **groups; /* the effective one first */
+	const char **groups; /* the effective group first */
 	size_t n_groups;
 };
 
-/* The caller's names. A name that cannot be looked up is a number, or empty. */
+/* Gets the caller's names. A name that cannot be looked up becomes a number, or is empty. */
 void checks_get_user(struct checks_user *u);
 void checks_user_deinit(struct checks_user *u);
 

@@ -14,9 +14,9 @@
 #include "spank/slurm-compat.h"
 
 static int notes = -1;
-static bool incomplete; /* some of the notes are worse than none */
+static bool incomplete; /* a note could not be written; partial notes must not be used */
 
-/* The programs that a filter calls inherit it, until the values are read. */
+/* Opens the file for notes. Programs that a filter calls inherit it until the values are read. */
 static bool open_notes(void)
 {
 	char number[16];

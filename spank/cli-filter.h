@@ -9,8 +9,10 @@
  */
 #pragma once
 
-/* Notes a value. In sbatch alone; elsewhere, and where it fails, nothing: then no filter acts. */
+/* Writes a note with a value. Only in sbatch; in other programs, and after a failure, there are no
+ * notes, so the filter does nothing. */
 void cli_filter_note(char origin, const char *value);
 
-/* The answer, NULL: none; forgets all that was noted. Caller frees. */
+/* Returns the filter's answer, or NULL if there is none, and removes all notes. The caller
+ * frees. */
 char *cli_filter_take(void);

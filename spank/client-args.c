@@ -12,14 +12,12 @@
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 
-/*
- * SPANK gives a plugin no access to Slurm's own options, so they are read from the command line. An
- * option of a later Slurm that common/slurm/sbatch-words.c does not know costs at most a warning in
- * place of a refusal, or the other way round.
- */
+/* SPANK gives a plugin no access to Slurm's own options, so they are read from the command line. If
+ * common/slurm/sbatch-words.c does not know an option of a later Slurm, at worst a warning becomes
+ * a refusal, or a refusal becomes a warning. */
 #define MAX_FILE (1024 * 1024)
 
-/* A list that is too long is cut after a whole name. */
+/* Cuts a list that is too long after a complete name. */
 static void set_partition(struct client_args *args, const char *value)
 {
 	size_t size = sizeof(args->partition);
@@ -34,7 +32,8 @@ static void set_partition(struct client_args *args, const char *value)
 		*comma = '\0';
 }
 
-/* "0-9", "1,3"; not "7", nor "0-9%1": one after the other */
+/* A wide array is "0-9" or "1,3". A single task ("7") is not wide, nor is "0-9%1", whose tasks run
+ * one after the other. */
 static void set_array(struct client_args *args, const char *value)
 {
 	const char *limit = value ? strchr(value, '%') : NULL;
@@ -45,7 +44,7 @@ static void set_array(struct client_args *args, const char *value)
 	args->is_wide_array = strpbrk(value, ",-") && !(limit && !strcmp(limit, "%1"));
 }
 
-/* Both options may be given, each counts as it is given first. */
+/* Both options may be given. For each of them, the first value counts. */
 static void set_gres(struct client_args *args, const char *value, bool tres)
 {
 	bool *givenp = tres ? &args->tres_given : &args->gres_given;
@@ -92,7 +91,7 @@ void client_args_read(struct client_args *args, const char *words, size_t size)
 {
 	const char *script;
 
-	/* Of two values on one command line Slurm takes the last. */
+	/* If an option is given twice on the command line, Slurm uses the last value. */
 	args->last_wins = !args->partition[0];
 	script = sbatch_words_read(words, size, take, args);
 	args->last_wins = false;
@@ -166,5 +165,5 @@ void client_args_get(struct client_args *args)
 	}
 	if (script)
 		client_args_read_script(args, script);
-	args->script = NULL; /* lent by words */
+	args->script = NULL; /* it points into words */
 }

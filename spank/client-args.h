@@ -15,10 +15,10 @@
 
 struct client_args {
 	bool starts_later;		 /* --dependency or --begin */
-	bool array_given, is_wide_array; /* --array; of more than one task at a time */
+	bool array_given, is_wide_array; /* --array; more than one task may run at a time */
 	bool is_wrapped;		 /* --wrap: there is no script */
 	bool gres_given, tres_given;
-	char gres[GRES_SIZE]; /* of --gres and --tres-per-node: gres.h */
+	char gres[GRES_SIZE]; /* from --gres and --tres-per-node (gres.h) */
 	bool memory_given;
 	uint64_t memory;	 /* of --mem, bytes a node; 0: not given, or all of the node's */
 	char partition[1024];	 /* as given, maybe a list; "" if not */
@@ -31,9 +31,10 @@ struct client_args {
  * program's name, is skipped). Fields of *args that the words do not set are left unchanged. */
 void client_args_read(struct client_args *args, const char *words, size_t size);
 
-/* Reads the #SBATCH lines at the top of a script's text; the command line's words win. */
+/* Reads the #SBATCH lines at the top of a script's text. Values from the command line take
+ * precedence. */
 void client_args_read_script(struct client_args *args, const char *text);
 
-/* All there is: our own command line, the script it names or has at its stdin where that is a file,
- * and Slurm's input variables. */
+/* Reads this process's command line, the script (the file that it names, or stdin if that is a
+ * file), and Slurm's input variables. */
 void client_args_get(struct client_args *args);

@@ -20,9 +20,9 @@
 #define PREFIX "STAGE_DATA_"
 #define ENV_WAIT_MS 2000
 #define ENV_POLL_US 5000
-#define MAX_VARIABLES 1024 /* for a Slurm that does not remove or replace them */
+#define MAX_VARIABLES 1024 /* limits the loops if a Slurm does not remove or replace variables */
 
-/* Lists of bind mounts, joined by commas. */
+/* Variables that are lists of bind mounts, separated by commas. */
 static const char *const joined[] = {
 	"APPTAINER_BIND",	"APPTAINER_BINDPATH",	  "SINGULARITY_BIND",
 	"SINGULARITY_BINDPATH", "PYXIS_CONTAINER_MOUNTS",
@@ -36,7 +36,8 @@ static bool is_joined(const char *name)
 	return false;
 }
 
-/* An inner step inherits the variables of the batch step, so they are not added again. */
+/* Returns whether word is in the list. An inner step inherits the batch step's variables, so
+ * nothing is added twice. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -89,7 +90,7 @@ int job_env_copy(spank_t sp, const char *path)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	/* Another user's job had this number, and nobody has cleaned up after it yet. */
+	/* the job id was used before by a job of another user, which has not been cleaned up yet */
 	if (st.st_uid != geteuid())
 		return -EPERM;
 	r = fd_read_file(fd, MAX_FILE, &text, &size);
@@ -100,7 +101,7 @@ int job_env_copy(spank_t sp, const char *path)
 	return 0;
 }
 
-/* The text after the prefix of a path that is not there, or NULL. */
+/* Returns the rest of a path after RUNDIR_NOT_STAGED, or NULL for another path. */
 static const char *find_rest(const char *value)
 {
 	const size_t n = sizeof(RUNDIR_NOT_STAGED) - 1;
@@ -146,7 +147,7 @@ void job_env_place(spank_t sp, uint32_t job_id)
 {
 	char **env = NULL;
 
-	/* Each replacement may move Slurm's array. */
+	/* Slurm may move its array at each replacement. */
 	for (int i = 0; i < MAX_VARIABLES; i++)
 		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
 		    !place_one(sp, job_id, env))
@@ -172,14 +173,15 @@ void job_env_drop(spank_t sp)
 {
 	char **env = NULL;
 
-	/* Slurm moves its array with each removal. */
+	/* Slurm moves its array at each removal. */
 	for (int i = 0; i < MAX_VARIABLES; i++)
 		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
 		    !drop_one(sp, env))
 			return;
 }
 
-/* The values that are known from the start, in case the daemon has not written its own in time. */
+/* Sets the values that are known from the start, in case the daemon does not write its file in
+ * time. */
 static void set_fixed(spank_t sp, const struct step *step)
 {
 	char path[PATH_MAX];
@@ -223,7 +225,8 @@ void job_env_set(spank_t sp)
 		return;
 	if (step_is_script_held(step))
 		(void)spank_setenv(sp, STEP_ENV_HELD, "1", 1);
-	/* Where staging could not begin, the path that is not there says so. */
+	/* If staging could not begin, keep the path that does not exist: its name is the
+	 * message. */
 	if (!step_has_file(step, RUNDIR_FAILED))
 		job_env_place(sp, step->job_id);
 	set_fixed(sp, step);

@@ -9,27 +9,23 @@
 
 struct step;
 
-/*
- * Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and the variables of container
- * tools, whose values are added to those of the job. Other lines are left out. The file belongs to
- * the user, and the function is called as the user. 0 or -errno; -EPERM: it belongs to another
- * user.
- */
+/* Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and the variables of container
+ * tools, whose values are added to the job's values. Skips other lines. Must be called as the user,
+ * who must own the file. Returns 0 or -errno; -EPERM: the file belongs to another user. */
 int job_env_copy(spank_t sp, const char *path);
 
-/*
- * Gives the placeholders that sbatch has set (submit.c) the paths that this job's data has on every
- * node, or will have.
- */
+/* Replaces the placeholders that sbatch has set (submit.c) by the paths that this job's data has,
+ * or will have, on each node. */
 void job_env_place(spank_t sp, uint32_t job_id);
 
-/* Takes STAGE_DATA_* out of the step's environment: another job's, inherited. */
+/* Removes STAGE_DATA_* from the step's environment; the step has inherited them from another
+ * job. */
 void job_env_drop(spank_t sp);
 
-/* user_init of a step, effective user: the job's variables into the step's environment; 2 s,
- * when the daemon is slow. */
+/* Called in user_init of a step, as the effective user. Puts the job's variables into the step's
+ * environment. Takes up to 2 s if the daemon is slow. */
 void job_env_set(spank_t sp);
 
-/* Copies the daemon's current variables to the environment of the step, or in task_init of the
- * task. */
+/* Copies the daemon's current variables to the environment of the step; in task_init, to the
+ * environment of the task. */
 void job_env_refresh(spank_t sp, const struct step *step);

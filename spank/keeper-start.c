@@ -23,18 +23,19 @@
 #include "stage-build.h"
 
 /*
- * This is all that root does in Slurm's processes: copy a few texts into a memfd without looking
- * at them, and exec one program by a path fixed at build time with an environment made here.
+ * In Slurm's processes, root only does this: copy a few texts into a memfd without parsing them,
+ * and execute one program. Its path is fixed at build time, and its environment is made here.
  *
- * The host may have threads, so the children call only what is safe after fork, and everything
- * they need is made before. Two forks: the first child leaves the session and ends at once, so
- * neither slurmd nor psid gets a child it doesn't know, and the process group that Slurm kills
- * after a prolog is left. The second has a timer, which ends a program that hangs: a keeper
- * switches it off when there is a run directory, by which a clean-up finds it. From 24.11 on slurmd
- * reads the prolog's output to its end: nothing of the host's descriptors may stay open.
+ * The host may have threads, so the children call only functions that are safe after fork, and
+ * everything they need is made before. There are two forks. The first child leaves the session and
+ * ends at once, so slurmd or psid gets no unknown child, and the program is not in the process
+ * group that Slurm kills after a prolog. The second child has a timer, which ends a program that
+ * hangs. A keeper switches the timer off when it has a run directory, by which a clean-up finds it.
+ * From 24.11 on, slurmd reads the prolog's output until it is closed, so none of the host's
+ * descriptors may stay open.
  *
- * fd 0 is the spec (or /dev/null), fd 1 the pipe on which the keeper answers; its end without an
- * answer says that it is gone.
+ * fd 0 is the spec (or /dev/null), fd 1 the pipe on which the keeper answers. End of file without
+ * an answer means that the keeper has ended.
  */
 const char *keeper_start_program = STAGE_LIBEXEC_DIR "/stage-keeper";
 
@@ -47,8 +48,8 @@ static int keeper_start_say(char *why, int errnum, const char *what)
 	return -errnum;
 }
 
-/* The descriptor is moved above the three that the program gets, should the host have closed its
- * own. */
+/* Moves a descriptor above the program's three standard descriptors, because the host may have
+ * closed its own. */
 static int move_up(int fd)
 {
 	const int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 10);
@@ -57,7 +58,7 @@ static int move_up(int fd)
 	return up;
 }
 
-/* A kv (common/protocol/kv.h), whose texts root copies without a look. */
+/* Makes a kv (common/protocol/kv.h). Root copies the texts without parsing them. */
 static int make_spec(const struct keeper_start_job *job, char *why)
 {
 	const struct {
@@ -94,17 +95,17 @@ static _Noreturn void exec_keeper(const char *const *argv, int in, int out, int 
 	const struct itimerval life = { .it_value = { life_ms / 1000, life_ms % 1000 * 1000 } };
 	sigset_t none;
 
-	/* In Slurm's extern step a thread that ends X11 is the job's user for a moment, and by
-	 * libc's doing all are. */
+	/* A thread of Slurm's extern step, which ends X11, runs as the job's user for a moment.
+	 * libc changes the ids of all threads. */
 	(void)!syscall(SYS_setresuid, 0, 0, 0);
 	(void)!syscall(SYS_setresgid, 0, 0, 0);
-	/* SIGPIPE: nobody may be there to read a late answer. */
+	/* SIGPIPE is ignored: the reader of a late answer may have ended. */
 	for (int sig = 1; sig < NSIG; sig++)
 		signal(sig, sig == SIGPIPE ? SIG_IGN : SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(077);
-	setitimer(ITIMER_REAL, &life, NULL); /* an exec does not end it */
+	setitimer(ITIMER_REAL, &life, NULL); /* exec keeps the timer */
 	if (null < 0 || chdir("/") < 0 || dup2(in < 0 ? null : in, 0) < 0 ||
 	    dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(127);
@@ -114,8 +115,8 @@ static _Noreturn void exec_keeper(const char *const *argv, int in, int out, int 
 	_exit(127);
 }
 
-/* in becomes its fd 0 (-1: /dev/null). Returns a descriptor from which its output on fd 1 can be
- * read, or -errno. */
+/* Starts the program. in: its fd 0; -1: /dev/null. Returns a descriptor from which its output on fd
+ * 1 can be read, or -errno. */
 static int spawn(const char *const *argv, int in, int life_ms, char *why)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
@@ -143,8 +144,8 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 		      : steal_fd(&rd);
 }
 
-/* Reads until the end, the deadline (-ETIMEDOUT), or an answer of one byte. Returns the length, or
- * -errno. */
+/* Reads until end of file, an 'R' as the first byte, or the deadline (-ETIMEDOUT). Returns the
+ * length, or -errno. */
 static ssize_t read_until(int fd, uint64_t deadline_ms, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -173,8 +174,9 @@ static int wait_answer(int fd, char *why)
 	ssize_t n = read_until(fd, clock_ms() + KEEPER_START_RUN_WAIT_MS, buf, sizeof(buf) - 1);
 
 	if (n > 0 && (buf[0] == 'R' || buf[0] == 'S'))
-		return 0; /* running, or left to a step by the configuration */
-	/* Attack: a manager's sentence for the terminal of who reads slurmd's log. */
+		return 0; /* 'R': running; 'S': the configuration leaves the start to a step */
+	/* The text may come from an attacker in the manager, and slurmd's log may be shown on a
+	 * terminal. */
 	buf[strcspn(buf, CTRLS)] = '\0';
 	if (n == -ETIMEDOUT)
 		snprintf(why, KEEPER_START_WHY_SIZE, "stage-keeper has not answered within %d ms",

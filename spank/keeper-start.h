@@ -13,33 +13,36 @@
 
 #define KEEPER_START_RUN_WAIT_MS 500
 #define KEEPER_START_RUN_LIFE_MS                                                                   \
-	(KEEPER_START_RUN_WAIT_MS + 200) /* never before the hook has said that it is late */
+	(KEEPER_START_RUN_WAIT_MS + 200) /* longer than the hook waits, so that the hook has
+					  * reported the delay before */
 #define KEEPER_START_STEP_LIFE_MS 5000
 #define KEEPER_START_CLEAN_WAIT_MS 8000
-#define KEEPER_START_WHY_SIZE 512 /* of a sentence that tells why not */
+#define KEEPER_START_WHY_SIZE 512 /* of the sentence with the reason for a failure */
 
 struct keeper_start_job {
 	uint32_t job_id, restart;
 	uid_t uid;
 	gid_t gid;
-	bool in_step; /* started in a job step: leave its cgroups */
+	bool in_step; /* started in a job step, whose cgroups it must leave */
 	/* Values of the job from Slurm's environment; NULL: unknown. They are not parsed. */
 	const char *spec, *node, *nodelist, *n_nodes, *partition;
-	const char *sluid; /* Slurm's name for this run of the job (common/protocol/sluid.h); NULL:
-			      not known */
+	/* Slurm's name for this run of the job (common/protocol/sluid.h); NULL: not known */
+	const char *sluid;
 };
 
 /*
- * `stage-keeper run`. 0: the job's directory exists. -ETIMEDOUT: it does not exist within
- * KEEPER_START_RUN_WAIT_MS. The keeper then continues if it has made a run directory, and otherwise
- * ends within KEEPER_START_RUN_LIFE_MS (in a step KEEPER_START_STEP_LIFE_MS). Other failures: why
- * (KEEPER_START_WHY_SIZE) has the reason. conf_path: NULL for the default.
+ * Runs `stage-keeper run`. Returns 0: the job's directory exists; -ETIMEDOUT: it did not exist
+ * within KEEPER_START_RUN_WAIT_MS; -errno for other failures, with the reason in why
+ * (KEEPER_START_WHY_SIZE bytes). After -ETIMEDOUT, the keeper continues if it makes a run
+ * directory, and otherwise ends within KEEPER_START_RUN_LIFE_MS (in a step
+ * KEEPER_START_STEP_LIFE_MS). conf_path: NULL for the default.
  */
 int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, char *why);
 
-/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: it has not ended within
- * KEEPER_START_CLEAN_WAIT_MS, and continues. job_id 0: `stage-keeper reap`, without waiting. */
+/* Runs `stage-keeper clean`. Returns 0: it has ended; -ETIMEDOUT: it has not ended within
+ * KEEPER_START_CLEAN_WAIT_MS, and continues. job_id 0: runs `stage-keeper reap` and does not
+ * wait. */
 int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why);
 
-/* The program that is started; a test may set another one. */
+/* The program to start; tests set another one. */
 extern const char *keeper_start_program;

@@ -17,15 +17,16 @@
 #include "spank/step-item.h"
 
 /*
- * Where the keeper comes from. With PrologFlags=Alloc or Contain, and without any when the first
- * step comes to the node, slurmd calls job_prolog, which starts it outside of the job. Where
- * there is no such call (RunInJob), or where it did not work, the root part of the first step
- * does; the keeper's own mkdir of the run directory decides between steps that start at once.
+ * Start of the keeper. slurmd calls job_prolog, which starts the keeper outside of the job: with
+ * PrologFlags=Alloc or Contain at the start of the job, otherwise when the job's first step comes
+ * to the node. If there is no such call (RunInJob), or if it failed, the root part of the first
+ * step starts it. If several steps begin at once, the keeper's mkdir of the run directory decides
+ * between them.
  *
- * Who cleans up. job_epilog is called on all nodes at every end of a job. Only under RunInJob it
- * never is; the exit of the extern step is left then. Elsewhere that exit must not clean: until
- * 24.05 a mere signal from the user ends the extern step in the middle of the job. To tell, the
- * prolog leaves a mark beside the jobs' directories: where SPANK's prolog runs, its epilog does.
+ * Clean-up. job_epilog is called on all nodes at each end of a job, except under RunInJob.
+ * Only then, the exit of the extern step cleans up. In all other cases it must not: until 24.05, a
+ * signal from the user can end the extern step in the middle of the job. To distinguish these
+ * cases, the prolog makes the file MARK: if SPANK's prolog is called, its epilog is, too.
  */
 #define MARK STAGE_RUN_DIR "/.prolog"
 
@@ -36,7 +37,8 @@ const char *node_get_start_error(void)
 	return start_error;
 }
 
-/* Is name (NULL: itself) in the job's run directory? */
+/* Returns whether the job's run directory contains name. name NULL: whether the directory
+ * exists. */
 static bool rundir_has(uint32_t job_id, const char *name)
 {
 	char path[PATH_MAX];
@@ -44,7 +46,8 @@ static bool rundir_has(uint32_t job_id, const char *name)
 	return rundir_path(path, sizeof(path), job_id, name) > 0 && access(path, F_OK) == 0;
 }
 
-/* The number may have been another user's job's, whose directory is still there. */
+/* Checks the socket's owner, because the job id may have been used before by another user's job
+ * whose directory still exists. */
 static bool is_started(const struct keeper_start_job *job)
 {
 	char path[PATH_MAX];
@@ -61,7 +64,8 @@ static bool get_job(spank_t sp, struct keeper_start_job *job)
 	       spank_get_item(sp, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
 }
 
-/* 0 or -errno, which is reported; why: KEEPER_START_WHY_SIZE. */
+/* Starts the keeper. Returns 0, or -errno after an error message. why: KEEPER_START_WHY_SIZE
+ * bytes. */
 static int start(const struct keeper_start_job *job, const char *conf_path, char *why)
 {
 	int r = keeper_start_run(job, conf_path, why);
@@ -119,7 +123,7 @@ void node_boot(const char *conf_path)
 {
 	char why[KEEPER_START_WHY_SIZE] = "";
 
-	(void)unlink(MARK); /* PrologFlags may be other ones now */
+	(void)unlink(MARK); /* PrologFlags may have changed */
 	if (access(STAGE_RUN_DIR, F_OK) == 0 && keeper_start_clean(0, conf_path, why) < 0)
 		slurm_error("stage-data: %s", why);
 }
@@ -140,12 +144,12 @@ void node_step_start(spank_t sp, const char *conf_path)
 	    is_started(&job) || rundir_has(job.job_id, RUNDIR_FAILED))
 		return;
 	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &job.restart);
-	/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made.
-	 */
+	/* Until its tasks are made, a step's SLURMD_NODENAME is the name of the node that started
+	 * it. */
 	(void)gethostname(node, sizeof(node) - 1);
 	node[strcspn(node, ".")] = '\0';
 	job.node = node;
-	job.sluid = sluid_read_own(sluid); /* its variable may be the user's here */
+	job.sluid = sluid_read_own(sluid); /* here, the user may have set the variable */
 	job.nodelist = nodelist = step_get_env(sp, "SLURM_JOB_NODELIST");
 	job.n_nodes = n_nodes = step_get_env(sp, "SLURM_JOB_NUM_NODES");
 	job.partition = partition = step_get_env(sp, "SLURM_JOB_PARTITION");

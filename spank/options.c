@@ -14,12 +14,12 @@
 
 /*
  * sbatch calls back in this order: the inherited value, the script's lines from the top, the
- * command line. Nothing in the call tells them apart but the pointer: an inherited value is the
- * environment's own string, and the command line's lie in the memory that the kernel laid out
- * for it, whose bounds are fields 48 and 49 of /proc/self/stat. A script's line lies in a buffer
- * of sbatch's. srun and salloc read no scripts, so there everything else is the command line.
+ * command line. Only the pointer distinguishes them. An inherited value is the string in the
+ * environment. The command line's values are in the memory that the kernel made for it, whose
+ * bounds are fields 48 and 49 of /proc/self/stat. A script's line is in a buffer of sbatch. srun
+ * and salloc read no scripts, so there all other values come from the command line.
  *
- * The values are copied: Slurm frees the last one when the next one comes.
+ * The values are copied, because Slurm frees a value when the next one comes.
  */
 static struct options given;
 
@@ -31,7 +31,7 @@ static bool client_reads_scripts(void)
 
 int options_parse_stat(const char *stat, uintptr_t *startp, uintptr_t *endp)
 {
-	const char *p = strrchr(stat, ')'); /* the name before it may hold anything */
+	const char *p = strrchr(stat, ')'); /* the name before it may contain any character */
 	unsigned long start, end;
 	int field;
 
@@ -124,7 +124,7 @@ static int data_cb(int val, const char *value, int remote)
 	int r = 0;
 
 	if (remote)
-		return 0; /* the nodes go by STAGE_SPEC */
+		return 0; /* the nodes use STAGE_SPEC */
 	value = value ? value : "";
 	switch (get_origin(value, OPTIONS_ENV_DATA)) {
 	case OPTIONS_INHERITED:
@@ -165,7 +165,7 @@ static int wait_cb(int val, const char *value, int remote)
 
 void options_register(spank_t sp)
 {
-	/* Slurm keeps the pointers. */
+	/* Slurm keeps pointers into this table. */
 	static struct spank_option table[] = {
 		{ (char *)"stage-data", (char *)"[NAME=]SOURCE[:DEST[:OPTIONS]],...",
 		  (char *)"Have these datasets on every node of the job (see stage-data(7))", 1, 0,

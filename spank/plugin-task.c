@@ -9,7 +9,7 @@
 
 SPANK_PLUGIN(stage_data, 1)
 
-/* ParaStation's psid, which takes slurmd's place on some machines, asks for this. */
+/* Required by ParaStation's psid, which replaces slurmd on some machines. */
 extern const char psid_plugin[];
 const char psid_plugin[] = "yes";
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-/* Prints it as an error and ends the client with status 1. */
+/* Prints the sentence as an error and ends the client with status 1. */
 void say_refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* Prints the sentence and returns. */

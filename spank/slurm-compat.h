@@ -9,10 +9,10 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-/* RunInJob (SPANK prolog and epilog are never called, the extern step's exit is all there is)
- * exists from here on. */
+/* RunInJob exists from this release on. With it, SPANK's prolog and epilog are never called, and
+ * only the extern step's exit is. */
 #define COMPAT_HAVE_RUN_IN_JOB (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 5, 0))
 
-/* From here on a plugin may say that its failing start fails the job and not the node. Ours
- * never fails, but its file may be missing or broken. */
+/* From this release on, a plugin can declare that a failure of its start fails the job and not the
+ * node. Our start never fails, but its file may be missing or damaged. */
 #define COMPAT_HAVE_INIT_FAILURE_MODE (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0))

@@ -18,16 +18,14 @@
 #include "common/util/fd.h"
 #include "common/util/path.h"
 
-/*
- * The child says by fixed records which item it begins and how it went, so that the parent can
- * name the one that hangs. A child that hangs in the kernel can't even be killed: it is left to
- * init, and the kill acts when the file system comes back.
- */
+/* The child writes a record of fixed size when it begins an item, and another one with the result.
+ * So the parent knows which item hangs. A child that hangs in the kernel cannot be killed at once:
+ * init adopts it, and it ends when the file system responds again. */
 #define BEGUN (-1)
 
 struct record {
 	uint32_t index;
-	uint32_t n_fault; /* bytes of the path */
+	uint32_t n_fault; /* length of the faulty part of the path */
 	int32_t errnum;	  /* BEGUN, 0, an errno or SOURCE_CHECK_* */
 	uint64_t bytes;
 };
@@ -48,10 +46,10 @@ void source_check_path(const struct dataset *d, char *buf, size_t size)
 	for (p = buf; *p && !strchr("*?[{", *p); p++)
 		if (*p == '/')
 			slash = p;
-	slash[slash == buf] = '\0'; /* "/" itself stays */
+	slash[slash == buf] = '\0'; /* keep "/" itself */
 }
 
-/* Holes are not counted. On a compressing file system, the space that it saves is not counted
+/* Returns the size without holes. On a compressing file system, the saved space is not counted
  * either. */
 static uint64_t get_bytes(const struct stat *st)
 {
@@ -65,7 +63,7 @@ static int source_check_look(const char *path, uint64_t *bytesp)
 	struct stat st;
 
 	if (stat(path, &st) < 0 && errno == ENOENT && lstat(path, &st) == 0)
-		return ENOLINK; /* said as "a link to what is not there" */
+		return ENOLINK; /* printed as "a link to what is not there" */
 	if (stat(path, &st) < 0)
 		return errno;
 	if (S_ISREG(st.st_mode))
@@ -73,11 +71,12 @@ static int source_check_look(const char *path, uint64_t *bytesp)
 	if (S_ISDIR(st.st_mode))
 		return access(path, R_OK | X_OK) < 0 ? errno : 0;
 	if (!S_ISREG(st.st_mode))
-		return EMEDIUMTYPE; /* said as "not a file or directory" */
+		return EMEDIUMTYPE; /* printed as "neither a file nor a directory" */
 	return access(path, R_OK) < 0 ? errno : 0;
 }
 
-/* Up to the first directory that is not there or can't be passed, else the whole. */
+/* Returns the length of the path up to the first directory that is missing or cannot be entered; if
+ * there is none, the whole length. */
 static uint32_t find_fault(char *path)
 {
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -92,7 +91,8 @@ static uint32_t find_fault(char *path)
 	return (uint32_t)strlen(path);
 }
 
-/* Does any file fit? Of names that braces made, which may be very many, the ends are looked for. */
+/* Looks for a file that matches. Braces may make very many names, so only the first and the last
+ * name are checked. */
 static int look_for_fit(const char *pattern)
 {
 	_cleanup_(names_deinit) struct names names = { 0 };
@@ -101,7 +101,7 @@ static int look_for_fit(const char *pattern)
 	if (found)
 		return found == 1 ? SOURCE_CHECK_IS_NAME : SOURCE_CHECK_IS_NAME_OF_MANY;
 	if (expand_pattern(pattern, &names, NULL) < 0)
-		return 0; /* the node tells */
+		return 0; /* the node will report the error */
 	if (names.n == 0)
 		return SOURCE_CHECK_FITS_NONE;
 	if (access(names.v[0], F_OK) < 0 && errno == ENOENT)
@@ -138,7 +138,8 @@ static void child_main(const struct dataset_list *list, int fd)
 	_exit(0);
 }
 
-/* 1: a record; 0: the end; -ETIMEDOUT; -errno. A record is shorter than PIPE_BUF: never split. */
+/* Reads a record. Returns 1; 0 at the end; -ETIMEDOUT; -errno. A record is shorter than PIPE_BUF,
+ * so it is never split. */
 static int next_record(int fd, uint64_t deadline_ms, struct record *r)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };

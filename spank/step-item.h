@@ -8,8 +8,10 @@
 
 #include "spank/slurm-compat.h"
 
-/* A variable of the step's environment; caller frees; NULL: not set. */
+/* Returns the value of a variable in the step's environment, or NULL if it is not set. The caller
+ * frees. */
 char *step_get_env(spank_t sp, const char *name);
 
-/* Is the job a component of a heterogeneous one, and not the first, whose environment it has? */
+/* Returns whether the job is a component of a heterogeneous job other than the first. It then has
+ * the environment of the first component. */
 bool step_is_of_later_component(spank_t sp, uint32_t job_id);

@@ -12,7 +12,7 @@
 #include "spank/slurm-compat.h"
 #include "spank/step-item.h"
 
-/* Set in the batch step whose script was held, seen by the steps started from it. */
+/* Set in a batch step whose script was held. The steps that the script starts inherit it. */
 #define STEP_ENV_HELD "SLURM_SPANK_STAGE_HELD"
 
 struct step {
@@ -20,29 +20,30 @@ struct step {
 	uid_t uid;
 	gid_t gid;
 	uint32_t restart;
-	char *spec; /* as published at submission (common/config/spec.h); opaque to root.
-		     * NULL: staged here, but this step was not told what */
+	char *spec; /* as published at submission (common/config/spec.h); root does not parse it.
+		     * NULL: there are datasets, but this step does not know them */
 };
 
 /*
- * 0: the job asked for datasets, and *stepp is set. -ENOENT: it did not; one look-up in the
- * environment and one of the run directory show this. -EXDEV: the environment is that of another
- * job, see below.
+ * Returns 0 with *stepp if the job asked for datasets. Returns -ENOENT if it did not, after one
+ * look-up in the environment and one of the run directory. Returns -EXDEV if the environment is
+ * that of another job.
  *
- * The components of a heterogeneous job are jobs of their own, but share the first one's
- * environment. What that says of datasets is not theirs: spec is NULL in the later ones, and the
- * run directory tells whether they asked.
+ * The components of a heterogeneous job are separate jobs, but share the environment of the first
+ * one. Its datasets are not theirs. So spec is NULL in later components, and the run directory
+ * shows whether they asked.
  */
 int step_new(struct step **stepp, spank_t sp);
 void step_free(struct step *step);
 DEFINE_FREEP(struct step, step_free)
 
-/* How the job waits. false: not readable, which only a forged value is. A later component of a
- * heterogeneous job is not told its mode, and nobody has waited for its nodes. */
+/* Gets the job's wait mode. Returns false if it is malformed, which happens only if the value was
+ * forged. A later component of a heterogeneous job does not know its mode, and its nodes were not
+ * waited for. */
 bool step_get_wait(const struct step *step, enum conf_wait *waitp);
 
-/* Is this the batch step of a job whose script is held? */
+/* Returns whether this is the batch step of a job whose script is held. */
 bool step_is_script_held(const struct step *step);
 
-/* Is name in the job's run directory? Asks as the effective user. */
+/* Returns whether the job's run directory contains name. Checks as the effective user. */
 bool step_has_file(const struct step *step, const char *name);

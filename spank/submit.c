@@ -22,19 +22,20 @@
 #include "spank/step.h"
 
 /*
- * The plugin is listed as `optional`, so Slurm ignores what init_post_opt returns, and the
- * option callbacks can refuse only with Slurm's own text. So a refusal prints and exits here.
+ * The plugin is listed as `optional`, so Slurm ignores the result of init_post_opt, and the option
+ * callbacks can refuse only with Slurm's own text. Therefore a refusal prints a message and exits
+ * here.
  *
- * What is published is one text under a name of our own, because Slurm itself forwards only the
- * last of several values, and not to all steps of all releases. Slurm's own forwarding goes on
- * beside it and is not used, save for telling an inherited value from a given one.
+ * One text is published, under a name of our own, because Slurm forwards only the last of several
+ * values, and not to all steps in all releases. Slurm's own forwarding still happens. It is used
+ * only to distinguish an inherited value from a new one.
  *
- * A job's environment reaches whatever is submitted inside it. Its traces of ours are taken out
- * of the client's environment before Slurm copies it, so that the new job is not taken for one
- * that asked.
+ * Everything that is submitted inside a job inherits its environment. Our variables are removed
+ * from the client's environment before Slurm copies it. Otherwise, it would look as if the new job
+ * had asked for datasets.
  */
-static char *env_data, *env_wait; /* what submit_init() took */
-static bool published;		  /* for this or an earlier component */
+static char *env_data, *env_wait; /* values that submit_init() removed from the environment */
+static bool published;		  /* true after this or an earlier component was published */
 
 /* --- what was given ------------------------------------------------------------------------ */
 
@@ -49,7 +50,8 @@ static char *take_env(const char *name)
 
 void submit_init(void)
 {
-	/* Inside a job both may stand in the environment of the submission; srun leaves them. */
+	/* Inside a job, both variables may come from the job's submission; srun does not remove
+	 * them. */
 	if (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID"))
 		return;
 	free(env_data);
@@ -60,7 +62,8 @@ void submit_init(void)
 		cli_filter_note(SUBMIT_NOTE_ENVIRONMENT, env_data);
 }
 
-/* The environment replaces the script, the command line replaces both; "+" adds. */
+/* The environment replaces the script's values, and the command line replaces both. A value with
+ * "+" is added. */
 static char *merge_given(const struct options *o)
 {
 	const struct options_values *cmd = &o->command_line, *script = &o->script;
@@ -105,10 +108,10 @@ static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
 /* --- placeholders -------------------------------------------------------------------------- */
 
 /*
- * STAGE_DATA_DIR, STAGE_DATA_NAMES, STAGE_DATA_PATH_<NAME> and, of sets, STAGE_DATA_LIST_<NAME> are
- * set in this process to paths below RUNDIR_NOT_STAGED. On each node of the job the plugin replaces
- * them (job_env_place()). Where slurmd has not loaded the plugin they stay, and the job sees why
- * its data is missing.
+ * STAGE_DATA_DIR, STAGE_DATA_NAMES, STAGE_DATA_PATH_<NAME> and, for sets, STAGE_DATA_LIST_<NAME>
+ * are set in this process to paths below RUNDIR_NOT_STAGED. On each node of the job, the plugin
+ * replaces them (job_env_place()). If slurmd has not loaded the plugin, they stay, and their text
+ * shows the job why its data is missing.
  */
 #define PLACEHOLDER_SIZE (sizeof(RUNDIR_NOT_STAGED) + DATASET_NAME_SIZE + 8)
 
@@ -178,7 +181,7 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	spec.value = value;
 	if (spec_to_string(&spec, &text) < 0)
 		say_refuse("no memory");
-	/* More than 128 KiB would make Slurm drain nodes. */
+	/* With more than 128 KiB, Slurm would drain nodes. */
 	if (strlen(text) > DATASET_MAX_VALUE)
 		say_refuse("the expanded value has %zu bytes, at most %d can travel with a job; "
 			   "put the paths into a file and give @@FILE",
@@ -189,7 +192,7 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	published = true;
 	if (set_placeholders(list) < 0)
 		say_refuse("no memory");
-	/* The step of an srun of its own gets it by srun's environment, and in no other way. */
+	/* The step of an srun outside a job gets the value only through srun's environment. */
 	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
 		say_refuse("no memory");
 	if (wait != CONF_WAIT_NO && !strcmp(program_invocation_short_name, "salloc"))
@@ -199,7 +202,7 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 				"sets their paths in a shell on the login node");
 }
 
-/* starts_later: a filter has answered, and the job waits for its movers */
+/* starts_later: a filter has submitted movers, and the job waits for them */
 static void submit_request(spank_t sp, const struct options *o, const char *value,
 			   bool starts_later, const char *conf_path)
 {
@@ -227,7 +230,8 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 
 /* --- inside a job -------------------------------------------------------------------------- */
 
-/* srun in a job: the same value again is fine, another one is not staged by a step. */
+/* Checks the value of an srun inside a job. The job's own value is allowed; a step cannot stage
+ * others. */
 static void check_inner_value(const char *value)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -255,7 +259,7 @@ static void check_inner_value(const char *value)
 	checks_user_deinit(&user);
 }
 
-/* The environment here is that of this node. The step's nodes set their own, if they can. */
+/* The environment has the paths of this node. The step's nodes set their own, if they can. */
 static void set_step_env(void)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
@@ -294,7 +298,8 @@ static void forget_outer_job(void)
 	unsetenv(SPEC_ENV_JOB);
 	unsetenv(STEP_ENV_HELD);
 	unsetenv(WAIT_READY_ENV_WAIT);
-	if (!getenv("SLURM_JOB_ID") || published) /* what an earlier component has set stays */
+	if (!getenv("SLURM_JOB_ID") || published) /* keep the variables that an earlier component
+						   * has set */
 		return;
 	for (char **e = environ; *e;) {
 		char name[256];
@@ -306,7 +311,7 @@ static void forget_outer_job(void)
 		}
 		memcpy(name, *e, n);
 		name[n] = '\0';
-		unsetenv(name); /* moves the rest up */
+		unsetenv(name); /* moves the remaining pointers in environ */
 	}
 }
 
@@ -320,7 +325,7 @@ void submit_post_opt(spank_t sp, const char *conf_path)
 		submit_step(o);
 	} else {
 		forget_outer_job();
-		if (published) /* the next component would get it too */
+		if (published) /* otherwise the next component would get it, too */
 			(void)spank_job_control_unsetenv(sp, SPEC_ENV);
 		value = cli_filter_take();
 		answered = value != NULL;

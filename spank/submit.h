@@ -6,10 +6,10 @@
 #include "spank/slurm-compat.h"
 
 /*
- * For init_post_opt of the clients, once a component of a heterogeneous job: reads what was
- * given, refuses what can't work (prints one sentence and ends the client with status 1), and
- * publishes the rest to the job. Without the option nothing is read or opened.
- * conf_path: NULL for the default.
+ * For init_post_opt of the clients, called once for each component of a heterogeneous job. Reads
+ * the values, refuses mistakes (prints one sentence and ends the client with status 1), and
+ * publishes the rest to the job. Without the option, reads and opens nothing. conf_path: NULL for
+ * the default.
  */
 void submit_post_opt(spank_t sp, const char *conf_path);
 

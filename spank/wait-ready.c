@@ -22,13 +22,13 @@
 #include "stage-build.h"
 
 /*
- * The task is a process of its own by now, with the user's ids, the task's output and nothing
- * exec'ed yet; whatever happens here happens to this task alone. Slurm ignores what the hook of
- * an optional plugin returns, so a task that must not begin ends here.
+ * At this point, the task is a process with the user's ids and the task's output, and has not
+ * executed a program yet. So everything here affects only this task. Slurm ignores the result of an
+ * optional plugin's hook, so a task that must not begin ends here.
  *
- * The waiting is stagectl's: `stagectl wait --hold` prints the progress lines and the reason of
- * a failure. It runs as a child with the task's environment. The signals by which Slurm and the
- * user end a task get their default action meanwhile: the task is gone at once, and the child
+ * stagectl does the waiting: `stagectl wait --hold` prints the progress lines and the reason of a
+ * failure. It runs as a child with the task's environment. Until it ends, the signals by which
+ * Slurm and the user end a task have their default action. They end the task at once, and the child
  * with it by its parent-death signal.
  */
 const char *wait_ready_program = STAGE_BIN_DIR "/stagectl";
@@ -71,7 +71,7 @@ enum wait_ready wait_ready_decide(const struct wait_ready_facts *f)
 		return WAIT_READY_NONE;
 	if (batch)
 		return f->n_nodes > 1 ? WAIT_READY_JOB : WAIT_READY_NODE;
-	/* Without a batch script, or with one that ran ahead, only the tasks can be held. */
+	/* If there is no batch script, or if it was not held, only the tasks can be held. */
 	if (f->wait == CONF_WAIT_SCRIPT && f->script_held && !f->wait_given)
 		return WAIT_READY_NONE;
 	return WAIT_READY_NODE;
@@ -79,12 +79,12 @@ enum wait_ready wait_ready_decide(const struct wait_ready_facts *f)
 
 static uint32_t get_n_nodes(spank_t sp)
 {
-	/* S_JOB_NNODES counts the step's nodes, of which the batch step has one. */
+	/* S_JOB_NNODES is the number of the step's nodes, which is 1 for the batch step. */
 	_cleanup_(freep) char *text = step_get_env(sp, "SLURM_JOB_NUM_NODES");
 	_cleanup_(freep) char *het = step_get_env(sp, "SLURM_HET_SIZE");
 	uint32_t n_nodes = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
 
-	/* Each component of a heterogeneous job has at least a node of its own. */
+	/* Each component of a heterogeneous job has at least one node. */
 	return n_nodes + (het ? 1 : 0);
 }
 
@@ -117,7 +117,7 @@ static void wait_ready_say(spank_t sp, const char *what, const char *why)
 	dprintf(STDERR_FILENO, "stage-data: %s on %s: %s\n", what, env ? env : host, why);
 }
 
-/* The keeper's reason, as far as it is text. */
+/* Reads the keeper's reason, as far as it is text. */
 static void read_reason(const struct step *step, char *buf, size_t size)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -134,7 +134,7 @@ static void read_reason(const struct step *step, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
-/* The hooks of root don't wait for a slow keeper; a task that is held anyway can. */
+/* Waits for a slow keeper. Root's hooks do not wait for it, but a task that is held anyway can. */
 static void wait_for_start(const struct step *step)
 {
 	uint64_t deadline_ms = clock_ms() + START_WAIT_MS;
@@ -144,7 +144,7 @@ static void wait_for_start(const struct step *step)
 		usleep(START_POLL_US);
 }
 
-/* False: there is nothing on this node that could be waited for, and the task has said why. */
+/* Returns false if there is nothing to wait for on this node, after a message with the reason. */
 static bool is_started(spank_t sp, const struct step *step)
 {
 	const char *why = node_get_start_error();
@@ -171,7 +171,8 @@ static void exec_stagectl(enum wait_ready hold, char **envp)
 			       hold == WAIT_READY_JOB ? "--all-nodes" : NULL, NULL };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* Its paths on stdout are for scripts that asked; here all it says is for people. */
+	/* stdout becomes stderr: the paths on stdout are for scripts, but here all output is for
+	 * people. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		_exit(1);
 	execve(argv[0], (char **)argv, envp);
@@ -179,7 +180,8 @@ static void exec_stagectl(enum wait_ready hold, char **envp)
 	_exit(1);
 }
 
-/* The end of a child can't be waited for where the host ignores SIGCHLD. */
+/* Sets the default actions. SIGCHLD is included, because a process that ignores it cannot wait for
+ * the end of a child. */
 static void set_signals(const sigset_t *set, struct sigaction saved[static 3], sigset_t *mask)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
@@ -190,7 +192,7 @@ static void set_signals(const sigset_t *set, struct sigaction saved[static 3], s
 	sigprocmask(SIG_UNBLOCK, set, mask);
 }
 
-/* The exit status of stagectl, or -1. */
+/* Returns the exit status of stagectl, or -1. */
 static int run_stagectl(enum wait_ready hold, char **envp)
 {
 	struct sigaction saved[3];
@@ -234,5 +236,5 @@ void wait_ready_task(spank_t sp)
 		return;
 	if (run_stagectl(hold, envp) != 0)
 		_exit(1);
-	job_env_refresh(sp, step); /* the daemon was slow, or there is more of it now */
+	job_env_refresh(sp, step); /* the daemon may have written more variables since */
 }

@@ -5,9 +5,7 @@
 
 #include "spank/slurm-compat.h"
 
-/*
- * Enters the directory from which srun was called, if it is in the job's data. slurmstepd enters
- * it with root's real uid. FUSE refuses a mounted dataset to that, and slurmstepd goes to /tmp.
- * Called in task_init, as the user.
- */
+/* Enters the directory from which srun was called, if it is in the job's data. slurmstepd has tried
+ * this with root's real uid, which FUSE refuses for a mounted dataset, so slurmstepd has used /tmp.
+ * Called in task_init, as the user. */
 void work_dir_enter(spank_t sp);
