@@ -27,7 +27,7 @@ static int replace(char **valuep, const char *value)
 	return 0;
 }
 
-/* Nothing but wildcards between slashes? */
+/* Returns whether the pattern consists of wildcards and slashes only. */
 static bool matches_all(const char *pattern)
 {
 	return pattern[strspn(pattern, "/*?")] == '\0';
@@ -50,7 +50,7 @@ static int check_match_url(char **valuep, struct conf_report *r)
 	return 0;
 }
 
-/* A comma or a blank, and what begins a pattern. */
+/* Returns whether a comma or a blank is followed by the beginning of another pattern. */
 static bool is_list(const char *value)
 {
 	const char *next;
@@ -89,7 +89,7 @@ int conf_check_match(char **valuep, struct conf_report *r)
 	return replace(valuep, normal);
 }
 
-/* Is each word of the list one of those? */
+/* Checks that each word of the list is in `known`. */
 static int check_words(const char *key, const char *list, const char *known, struct conf_report *r)
 {
 	char word[64];
@@ -151,7 +151,7 @@ int conf_check_log_file(char **valuep, struct conf_report *r)
 {
 	size_t n = strlen(*valuep);
 
-	/* Root appends to no other file (daemon/keeper/privop-outside.c). */
+	/* root appends only to files with this suffix (daemon/keeper/privop-outside.c) */
 	if (n && (n < 5 || strcmp(*valuep + n - 4, ".log")))
 		return conf_report(r, EINVAL, "give it a name that ends in .log",
 				   "LogFile: \"%s\" could be another file", *valuep);
@@ -291,7 +291,8 @@ int conf_check_dataset_source(char **valuep, struct conf_report *r)
 	return ret < 0 ? conf_report(r, EINVAL, "", "Source: %s", err.text) : 0;
 }
 
-/* What nobody would take away is not kept: who sweeps looks where the tier is for all jobs. */
+/* Refuses MaxKeep= for data that would never be removed: the sweep only finds tiers whose path is
+ * the same for all jobs. */
 static void check_keep(const struct conf_tier *t, struct conf_report *r)
 {
 	if (t->max_keep_ms > KEEP_MAX_MS)
@@ -316,7 +317,7 @@ static void check_keep(const struct conf_tier *t, struct conf_report *r)
 			    t->name);
 }
 
-/* "auto" and "source" are words of DEST, and "shm" is memory by that word. */
+/* "auto" and "source" are reserved words of DEST, and "shm" always means memory. */
 static void check_tier(const struct conf_tier *t, struct conf_report *r)
 {
 	if (!strcmp(t->name, "auto") || !strcmp(t->name, "source"))

@@ -43,10 +43,9 @@ void conf_trust_root_alone(void)
 	root_alone = true;
 }
 
-/*
- * In a user namespace that has no place for root's files they belong to the overflow uid, and so do
- * everybody's else: who is who can't be told. Nobody but the caller goes by what he reads there.
- */
+/* Returns whether the uid is the overflow uid of a user namespace that does not map it. Root's
+ * files then have this uid, and so have those of all unmapped users, so owners cannot be told
+ * apart. Only the caller's own processes depend on what is read there. */
 static bool is_unmapped(uid_t uid)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/uid_map", "re");
@@ -57,7 +56,7 @@ static bool is_unmapped(uid_t uid)
 		return false;
 	while (fscanf(f, "%u %u %u", &inside, &outside, &count) == 3)
 		if (inside <= overflow && overflow - inside < count)
-			return false; /* the number is somebody's here */
+			return false; /* a mapped user has the overflow uid here */
 	return true;
 }
 
@@ -78,7 +77,7 @@ static int check_owner(int fd, const char *path, struct conf_report *r)
 	return 0;
 }
 
-/* Opens name in dirfd; path is for messages. */
+/* Opens name in dirfd. path is used in messages. */
 static int open_one(int dirfd, const char *name, int flags, const char *path, struct conf_report *r)
 {
 	struct stat st;

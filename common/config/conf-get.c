@@ -45,7 +45,7 @@ const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char 
 	return NULL;
 }
 
-/* NULL: not a placeholder. */
+/* Returns the value of placeholder %c; NULL if it is not a placeholder. */
 static const char *placeholder(const struct conf_expand *e, char c, char number[static 16])
 {
 	switch (c) {
@@ -67,7 +67,7 @@ static const char *placeholder(const struct conf_expand *e, char c, char number[
 	}
 }
 
-/* Writes what stands for "%c". */
+/* Writes the value of "%c". */
 static int put_placeholder(FILE *f, const char *path, char c, const struct conf_expand *e,
 			   struct error *err)
 {
@@ -110,7 +110,7 @@ int conf_expand_path(const char *path, const struct conf_expand *e, char **outp,
 	return 0;
 }
 
-/* Appends "/sub" to what the site wrote. */
+/* Appends "/sub" to the source of the [dataset]. */
 static int join_sub(char **sourcep, const char *sub)
 {
 	char *joined;
@@ -186,8 +186,8 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 			err, STAGE_EXIT_USAGE, EINVAL,
 			"@%s: profile= names keys for s3://, which it is not; leave it out", name);
 	d->scheme = list.items[0].scheme;
-	d->env_keys &= d->scheme ==
-		       DATASET_SCHEME_S3; /* set where it was not known what @NAME is */
+	/* env_keys was set before the scheme of @NAME was known. */
+	d->env_keys &= d->scheme == DATASET_SCHEME_S3;
 	d->literal |= list.items[0].literal;
 	d->is_set |= list.items[0].is_set;
 	d->is_set &= !d->literal || d->scheme == DATASET_SCHEME_LIST;
@@ -206,8 +206,8 @@ static bool has_disk_tier(const struct conf *conf, const char *gres)
 	return false;
 }
 
-/* What the first message to a worker has of the configuration (docs/protocol.md). The sender is
- * stagingd, or stagectl, which plans outside of a job. */
+/* The limits in the first message to a worker (docs/protocol.md). stagingd sends it, or stagectl,
+ * which plans outside of a job. */
 void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
 {
 	kv_set_u64(kv, "maxfiles", conf->max_files);

@@ -9,30 +9,31 @@
 #define CONF_MAX_FILE (1024 * 1024)
 #define CONF_MAX_FILES 256 /* in conf.d */
 #define CONF_MAX_LINE                                                                              \
-	198		 /* inih has 200 bytes for a line, its end and a NUL, and cuts the rest    \
-			  */
+	198 /* inih's buffer of 200 bytes must hold a newline and a NUL, too; the rest is cut */
 #define CONF_MAX_NAME 32 /* of a section */
 
-/* Takes errors where they are found. */
+/* The receiver of errors, and the place where they occur. */
 struct conf_report {
 	void (*fn)(void *arg, const char *file, unsigned line, const char *text, const char *hint);
 	void *arg;
 	const char *file;
 	unsigned line; /* 0: the file as a whole */
 	unsigned n_errors;
-	int code; /* -errno of the first */
+	int code; /* -errno of the first error */
 };
 
-/* hint: what to do, "" if text says it. Returns -errnum. */
+/* Reports an error. hint: how to fix it, "" if text says it. Returns -errnum. */
 int conf_report(struct conf_report *r, int errnum, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* conf-keys.c: sections and keys. */
 struct conf_section {
 	const char *name;
-	bool named;	     /* [source NAME]; the others stand in struct conf itself */
-	size_t item_size;    /* of named ones: their struct, array and count in struct conf; the */
-	size_t array, count; /* struct begins with char *name */
+	bool named; /* [source NAME]; keys of other sections are fields of struct conf */
+	/* Named sections only: the size of their struct, which begins with char *name, and the
+	 * offsets of their array and count in struct conf. */
+	size_t item_size;
+	size_t array, count;
 };
 
 const struct conf_section *conf_find_section(const char *name, size_t n);
@@ -40,16 +41,16 @@ const char *conf_nearest_section(const char *name);
 const struct conf_key *conf_find_key(const struct conf_section *section, const char *name);
 const char *conf_nearest_key(const struct conf_section *section, const char *name);
 
-/* A new named item, all default, at the end of its array. */
+/* Appends a named item with default values to its array. */
 int conf_add_item(struct conf *conf, const struct conf_section *section, const char *name);
-/* Does an item of that name (without case) exist? Its index to *indexp. */
+/* Finds an item by name, ignoring case. Its index goes to *indexp. */
 bool conf_find_item(const struct conf *conf, const struct conf_section *section, const char *name,
 		    size_t *indexp);
-/* What the keys of a section are offsets into. */
+/* Returns the struct that has the fields of the section's keys. */
 void *conf_section_base(struct conf *conf, const struct conf_section *section, size_t index);
 
 int conf_set_defaults(struct conf *conf);
-/* Sets (or frees) the keys of one section beneath base. */
+/* Set the section's keys in the struct at base to their defaults, or free them. */
 int conf_init_values(void *base, const struct conf_section *section);
 void conf_free_values(void *base, const struct conf_section *section);
 void conf_free_items(struct conf *conf);
@@ -60,15 +61,15 @@ void conf_free_items(struct conf *conf);
 int conf_set_value(void *base, const struct conf_key *key, const char *value,
 		   struct conf_report *r);
 
-/* conf-parse.c: the places at which the named sections begin, in the last file that has them, and
- * the places of the keys of the other sections. */
+/* conf-parse.c: the places of named sections and of the keys of other sections. If several files
+ * have them, the last one counts. */
 struct conf_place {
 	const struct conf_section *section;
 	size_t index;
-	const struct conf_key *key; /* NULL: the section is a named one */
+	const struct conf_key *key; /* NULL for a named section */
 	char *file;
 	unsigned line;
-	bool bad; /* a value was refused: what is missing then is no news */
+	bool bad; /* a value was refused; do not report that its key is missing */
 };
 
 struct conf_places {
@@ -78,27 +79,27 @@ struct conf_places {
 
 void conf_places_deinit(struct conf_places *places);
 
-/* Reads one file's bytes into conf. Errors go to r; -ENOMEM is returned. */
+/* Parses the bytes of one file into conf. Reports errors to r; returns 0 or -ENOMEM. */
 int conf_parse(struct conf *conf, const char *data, size_t size, struct conf_places *places,
 	       struct conf_report *r);
 
 /* conf-file.c: opens files that only root (or the caller) can have written. */
 
-/* Opens an absolute normal path. -ENOENT without a report if it isn't there, else -errno and a
- * report. */
+/* Opens an absolute, normal path. Returns -ENOENT without a report if it does not exist; -errno
+ * after a report for other errors. */
 int conf_open(const char *path, bool directory, struct conf_report *r);
-/* The same for a name in a directory opened by conf_open(). */
+/* Does the same for a name in a directory that was opened by conf_open(). */
 int conf_open_at(int dirfd, const char *name, const char *path, struct conf_report *r);
-/* All of a regular file. */
+/* Reads a whole regular file. */
 int conf_read(int fd, const char *path, size_t max, char **datap, size_t *sizep,
 	      struct conf_report *r);
-/* Names *.conf in a directory in byte order; caller frees each and the array. */
+/* Gets the names *.conf in a directory, in byte order. The caller frees each and the array. */
 int conf_list_dir(int fd, const char *path, char ***namesp, size_t *n_namesp,
 		  struct conf_report *r);
 
 /* conf-get.c: */
 
-/* Reads the source of a [dataset]; d needs dataset_list_deinit() of its list. */
+/* Reads the source of a [dataset] into list, which then needs dataset_list_deinit(). */
 int conf_read_dataset_source(const char *source, struct dataset_list *list, struct error *err);
 
 /* conf-check.c: checks single values, and values that depend on each other. */

@@ -300,7 +300,7 @@ int conf_set_defaults(struct conf *conf)
 	return 0;
 }
 
-/* The array of a named section, whatever it is an array of. */
+/* Returns the array of a named section, whatever the type of its items. */
 static char *get_array(const struct conf *conf, const struct conf_section *section, size_t *np)
 {
 	char *array;
@@ -352,7 +352,8 @@ int conf_add_item(struct conf *conf, const struct conf_section *section, const c
 	array = bigger;
 	item = array + n * section->item_size;
 	memset(item, 0, section->item_size);
-	set_array(conf, section, array, n + 1); /* conf_free() takes away what is half made */
+	set_array(conf, section, array, n + 1); /* a failure below leaves a partial item, which
+						 * conf_free() frees */
 	r = conf_init_values(item, section);
 	if (r < 0)
 		return r;
@@ -385,7 +386,8 @@ void conf_free_items(struct conf *conf)
 void conf_print_defaults(FILE *f)
 {
 	for (size_t i = 0; i < N_SECTIONS; i++) {
-		/* a named section is an example: it can't be loaded without what must be given */
+		/* a named section is only an example: it cannot be loaded without its required
+		 * keys */
 		const char *mark = sections[i].named ? "#" : "";
 
 		fprintf(f, "%s%s[%s%s]\n", i ? "\n" : "", mark, sections[i].name,

@@ -28,7 +28,8 @@ bool conf_list_has(const char *list, const char *word)
 	return false;
 }
 
-/* The first partition of a job's list that has no staging, to word; false: all of them have. */
+/* Finds the first partition in a job's list that has no staging, and copies it to word. Returns
+ * false if all have staging. */
 static bool find_closed_partition(const struct conf *conf, const char *partitions, char *word,
 				  size_t size)
 {
@@ -125,7 +126,7 @@ bool conf_source_admits(const struct conf_source *s, const char *user, const cha
 	return false;
 }
 
-/* What a refusal may show of a source: no query string. */
+/* Returns the length of the part of source that a message may show: without the query string. */
 static int shown_length(const char *source)
 {
 	size_t n = url_scheme_of(source) ? strcspn(source, "?") : strlen(source);
@@ -168,7 +169,8 @@ bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s)
 	return true;
 }
 
-/* A rule for the user that ends in /a where /a and what is below was meant, perhaps; NULL: none. */
+/* Returns a rule for this user that matches /a only, and that perhaps was meant to include
+ * everything below /a; NULL: none. */
 static const char *find_above(const struct conf *conf, const char *source,
 			      const struct conf_person *who)
 {

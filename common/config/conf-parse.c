@@ -27,16 +27,16 @@ struct parser {
 	struct conf *conf;
 	struct conf_places *places;
 	struct conf_report *report;
-	const char *p, *end;		    /* what is not read yet */
-	const struct conf_section *section; /* NULL: none yet, or one that was refused */
+	const char *p, *end;		    /* the unread part */
+	const struct conf_section *section; /* NULL: no section yet, or an invalid one */
 	bool any_section;
-	size_t index;				/* of a named section */
-	size_t place;				/* of it in places */
-	const struct conf_section *singles[16]; /* seen in this file */
+	size_t index;				/* of the item of a named section */
+	size_t place;				/* the section's index in places */
+	const struct conf_section *singles[16]; /* unnamed sections seen in this file */
 	size_t n_singles;
-	const struct conf_key *keys[64]; /* seen in this section */
+	const struct conf_key *keys[64]; /* keys seen in this section */
 	size_t n_keys;
-	bool crlf; /* said once */
+	bool crlf; /* a line with CR LF was reported */
 	int failure;
 };
 
@@ -45,7 +45,7 @@ static const char *skip_blanks(const char *p)
 	return p + strspn(p, " ");
 }
 
-/* What inih takes for a comment behind something: a blank and a ";". */
+/* Returns the beginning of a comment as inih sees it: a ";" after a blank. */
 static const char *find_comment(const char *p)
 {
 	for (bool blank = false; *p && !(blank && *p == ';'); p++)
@@ -95,7 +95,7 @@ static int move_place(struct parser *ps, struct conf_place *place)
 	return 0;
 }
 
-/* A key of a section without a name. */
+/* Records the place of a key of an unnamed section. */
 static int note_key(struct parser *ps, const struct conf_key *key)
 {
 	struct conf_place *place = find_place(ps, key);
@@ -103,7 +103,8 @@ static int note_key(struct parser *ps, const struct conf_key *key)
 	return place ? move_place(ps, place) : add_place(ps, key);
 }
 
-/* The section is there already: in this file that is a mistake, a later file amends it. */
+/* Continues an existing section. A second one in the same file is an error; in a later file it
+ * changes the first one. */
 static int amend(struct parser *ps, const struct conf_section *section, const char *name,
 		 size_t index)
 {
@@ -192,7 +193,7 @@ static int open_named(struct parser *ps, const struct conf_section *section, con
 	return r;
 }
 
-/* "[kind]" or "[kind name]" and at most a comment behind it. */
+/* Parses "[kind]" or "[kind name]", and perhaps a comment. */
 static int open_section(struct parser *ps, const char *line)
 {
 	char text[CONF_MAX_LINE + 1], hint[160], *kind, *name;
@@ -232,7 +233,7 @@ static int open_section(struct parser *ps, const char *line)
 	return open_single(ps, section);
 }
 
-/* Is the line one that inih may see? */
+/* Checks whether inih can parse the line correctly. */
 static int check_line(struct parser *ps, const char *line, size_t n)
 {
 	struct conf_report *r = ps->report;
@@ -259,7 +260,7 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 	return 0;
 }
 
-/* What stands at the beginning of a file or at the end of its lines and is no part of them. */
+/* Removes a byte order mark and the carriage return at the end of a line, and reports them. */
 static void cut_ends(struct parser *ps, const char **startp, size_t *np)
 {
 	static const char mark[] = "\xef\xbb\xbf";
@@ -280,7 +281,7 @@ static void cut_ends(struct parser *ps, const char **startp, size_t *np)
 	}
 }
 
-/* Takes the next line: to buf, clean or empty. 0: the end. */
+/* Copies the next line to buf; an invalid one becomes an empty line. Returns 0 at the end. */
 static int next_line(struct parser *ps, char *buf, size_t size)
 {
 	_cleanup_(freep) char *line = NULL;
@@ -347,8 +348,9 @@ static int check_key(struct parser *ps, const char *name, const struct conf_key 
 	return 0;
 }
 
-/* What makes a rule, a tier or a dataset the one it is. A later file that has it means another one
- * of the same name, by mistake. */
+/* Refuses a later file that sets Match, Source or Path of an item again. These keys define a
+ * rule, a dataset or a tier, so the later file probably means another item and uses its name by
+ * mistake. */
 static int check_again(struct parser *ps, const struct conf_key *key)
 {
 	const char *const *field;
@@ -371,7 +373,7 @@ static int check_again(struct parser *ps, const struct conf_key *key)
 			   key->name, *field);
 }
 
-/* Texts take any byte, so what the other types refuse by themselves is looked for. */
+/* Checks for mistakes that values of type text would accept. Other types refuse them. */
 static int check_value(struct parser *ps, const struct conf_key *key, const char *value)
 {
 	if (*value == '"' || *value == '\'')
@@ -390,7 +392,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	int r;
 
 	if (!name || !value)
-		return 1; /* a new section, where inih was built to tell */
+		/* A new section: inih can be built to call the handler for these, too. */
+		return 1;
 	if (!ps->section) {
 		if (!ps->any_section)
 			conf_report(ps->report, EINVAL,
@@ -431,7 +434,7 @@ int conf_parse(struct conf *conf, const char *data, size_t size, struct conf_pla
 		return ps.failure;
 	if (rc == -2)
 		return -ENOMEM;
-	/* what inih refused although nothing was wrong, or left unread */
+	/* inih refused a line in which no error was found, or did not read all lines */
 	if ((rc != 0 || ps.p != ps.end) && r->n_errors == n_errors) {
 		r->line = rc > 0 ? (unsigned)rc : r->line;
 		conf_report(r, EINVAL, "write KEY=VALUE", "the line is not understood");

@@ -11,7 +11,7 @@
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
 
-/* "a, b  c," -> "a,b,c", in place. */
+/* Changes "a, b  c," to "a,b,c", in place. */
 static void normalize_words(char *text)
 {
 	char *out = text;
@@ -50,7 +50,9 @@ static int set_text(char **fieldp, const struct conf_key *key, const char *value
 	return 0;
 }
 
-/* The index of value among "a|b|c". */
+/* Finds the index of value in "a
+ * b
+ * c". */
 static int find_word(const char *words, const char *value, unsigned *ip)
 {
 	char word[32];

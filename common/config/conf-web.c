@@ -10,8 +10,8 @@
 
 #include "common/util/url.h"
 
-/* What one of ours admits by itself: the host that the user named, whatever its address is, and
- * what is public. */
+/* Prints the rules for an address that the built-in rule "own" allows: the user's host with any
+ * address, and public hosts. */
 static void print_own(FILE *f, const struct dataset *d)
 {
 	const char *path = url_find_path(d->source);

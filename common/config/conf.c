@@ -42,7 +42,7 @@ static int add_shm(struct conf *conf)
 	return 0;
 }
 
-/* Without tiers: files may bring their own shm. */
+/* Makes a configuration without tiers, because the files may define shm. */
 static int new_bare(struct conf **confp)
 {
 	_cleanup_(conf_freep) struct conf *conf = calloc(1, sizeof(*conf));
@@ -97,7 +97,7 @@ static const char *place_get_name(const struct conf *conf, const struct conf_pla
 {
 	if (p->key)
 		return p->key->name;
-	/* Named items begin with their name. */
+	/* The struct of a named item begins with its name. */
 	return *(char *const *)conf_section_base((struct conf *)conf, p->section, p->index);
 }
 
@@ -116,7 +116,7 @@ bool conf_get_place(const struct conf *conf, const char *section, const char *na
 	return false;
 }
 
-/* Parses what an fd has; path is for messages. */
+/* Parses the file fd. path is used in messages. */
 static int load_fd(struct load *l, int fd, const char *path)
 {
 	_cleanup_(freep) char *data = NULL;
@@ -154,7 +154,7 @@ static int load_one(struct load *l, int dirfd, const char *dir, const char *name
 	l->report->line = 0;
 	fd = conf_open_at(dirfd, name, path, l->report);
 	if (fd == -ENOENT)
-		return 0; /* gone since it was listed */
+		return 0; /* removed since it was listed */
 	return fd < 0 ? fd : load_fd(l, fd, path);
 }
 
@@ -194,7 +194,8 @@ static int load_disabled(struct load *l, const char *path)
 
 	l->report->file = path;
 	l->report->line = 0;
-	/* Written with a umask of 077: it is there, and its text is for those who may read it. */
+	/* The file may have been made with a umask of 077. It exists, so staging is off, but its
+	 * text may not be read. */
 	if (access(path, R_OK) < 0 && errno == EACCES && access(path, F_OK) == 0) {
 		l->conf->enabled = false;
 		l->conf->disabled_text = strdup("");
@@ -219,7 +220,7 @@ static int load_disabled(struct load *l, const char *path)
 	return l->conf->disabled_text ? 0 : -ENOMEM;
 }
 
-/* The absolute normal form of path, and its directory. */
+/* Finds the absolute, normal form of path, and its directory. */
 static int find_paths(struct load *l, const char *path, char dir[static PATH_MAX])
 {
 	_cleanup_(freep) char *joined = NULL;
@@ -252,7 +253,7 @@ static int load_beside(struct load *l, const char *dir, const char *name,
 	return path ? load_fn(l, path) : -ENOMEM;
 }
 
-/* Reads everything there is, whatever is wrong with parts of it; -ENOMEM ends it. */
+/* Reads all files, even if some have errors. Stops only for -ENOMEM. */
 static int load_all(struct load *l, const char *path)
 {
 	char dir[PATH_MAX];
@@ -294,7 +295,7 @@ static int load(struct conf **confp, const char *path, struct conf_report *repor
 	return 0;
 }
 
-/* Keeps the first. */
+/* Keeps the first error. */
 static void keep_first(void *arg, const char *file, unsigned line, const char *text,
 		       const char *hint)
 {

@@ -28,25 +28,25 @@ enum conf_visible { CONF_VISIBLE_ALL, CONF_VISIBLE_MOVER };
 enum conf_mount { CONF_MOUNT_NONE, CONF_MOUNT_FUSE, CONF_MOUNT_SQUASHFUSE };
 enum conf_fanout { CONF_FANOUT_OFF, CONF_FANOUT_AUTO, CONF_FANOUT_SBCAST };
 
-/* Lists of words are kept as one text, separated by single commas; "" is empty. */
+/* A list of words is one text, with single commas as separators; "" is the empty list. */
 
 struct conf_source { /* [source NAME] */
 	char *name;
 	char *match;   /* normal absolute path pattern, or URL pattern */
 	char *methods; /* "*" or list */
-	char *tiers;   /* list of tier names allowed, in order of preference; "" = all */
+	char *tiers;   /* allowed tiers, in order of preference; "": all */
 	char *allow_users, *allow_groups, *deny_users;
-	uint64_t max_bytes; /* 0: no limit of its own */
+	uint64_t max_bytes; /* 0: no limit in this rule */
 	uint32_t max_readers;
-	uint64_t max_rate; /* bytes/s, 0: none */
+	uint64_t max_rate; /* bytes per second; 0: no limit */
 	char *token_dir;   /* "": none */
 	uint64_t token_wait_ms, jitter_ms;
 	enum conf_visible visible_on;
 	char *mover_partition;
 	uint64_t mover_time_ms;
 	bool checksum_required;
-	char *networks;	       /* that hosts of addresses may be in; "" = public ones alone */
-	char *proxy, *ca_file; /* "": none; the system's certificates */
+	char *networks;	       /* networks in which servers may be; "": public addresses only */
+	char *proxy, *ca_file; /* "": none; for ca_file, the system's certificates */
 	char *endpoint, *region;
 	bool credentials_user;
 };
@@ -57,8 +57,8 @@ struct conf_tier {  /* [tier NAME] */
 	char *path;	/* with %u %g %j %a %N; "" for memory */
 	uint64_t quota; /* bytes, 0: none */
 	char *require_gres;
-	bool provided_by_site; /* Provided=site: the directory is there, never removed by us */
-	uint64_t max_keep_ms;  /* 0: nothing stays between jobs */
+	bool provided_by_site; /* Provided=site: the site makes and removes the directory */
+	uint64_t max_keep_ms;  /* 0: keep= has no effect */
 };
 
 struct conf_dataset { /* [dataset NAME] */
@@ -73,11 +73,11 @@ struct conf {
 	enum conf_launch launch;
 	enum conf_wait default_wait;
 	char *allow_users, *partitions;
-	bool run_rules;	  /* they and [source] hold for `stagectl run` too */
+	bool run_rules;	  /* allow_users, partitions and the rules apply to `stagectl run`, too */
 	uint32_t threads; /* 0: as many as the job has CPUs */
 	int32_t nice;
 	uint64_t abort_after_ms;
-	char *log_file; /* "" : syslog only */
+	char *log_file; /* "": syslog only */
 	/* [limits] */
 	uint32_t max_items;
 	uint64_t max_bytes, max_files; /* 0: none */
@@ -99,142 +99,145 @@ struct conf {
 
 	struct conf_source *sources;
 	size_t n_sources;
-	struct conf_tier *tiers; /* always has at least "shm" (memory) and "source" is implied */
+	struct conf_tier *tiers; /* includes at least "shm" (memory); "source" is not in it */
 	size_t n_tiers;
 	struct conf_dataset *datasets;
 	size_t n_datasets;
 
-	char *path;		    /* of the main file, there or not; for messages */
-	char hash[17];		    /* of the bytes read, hex */
-	bool from_file;		    /* a file was there */
+	char *path;		    /* of the main file, even if it does not exist; for messages */
+	char hash[17];		    /* of all files' bytes; hex */
+	bool from_file;		    /* a configuration file exists */
 	struct conf_places *places; /* for conf_get_place() */
-	struct conf_source own;	    /* the built-in rule "own" of conf_match(permissive) */
+	struct conf_source own;	    /* the built-in rule "own", see conf_match() */
 };
 
-int conf_new(struct conf **confp); /* defaults */
+int conf_new(struct conf **confp); /* makes the defaults */
 void conf_free(struct conf *conf);
 DEFINE_FREEP(struct conf, conf_free)
 
 /*
- * Loads path (NULL: STAGE_CONF_DIR "/stage-data.conf") and, beside it, conf.d/ (files *.conf) in
- * byte order, and the file `disabled`. Files and all directories above must belong to root (or to
- * the caller, when the caller is not root) and be writable by nobody else (a sticky directory
- * may), else -EPERM. Opens O_NOFOLLOW|O_NONBLOCK, takes regular files up to 1 MiB.
+ * Loads path (NULL: STAGE_CONF_DIR "/stage-data.conf"), then in its directory conf.d/ (files
+ * *.conf, in byte order) and the file `disabled`. Files and all directories above must belong to
+ * root, or to the caller if the caller is not root. Nobody else may be able to write to them,
+ * except to a sticky directory. Otherwise the result is -EPERM. Opens with O_NOFOLLOW
+ * O_NONBLOCK and accepts regular files of up to 1 MiB.
  */
 int conf_load(struct conf **confp, const char *path, struct error *err);
 
-/* For a process that reads the configuration for root without being root: from now on, only files
- * of root are accepted. */
+/* From now on, accepts only files of root. For a process that reads the configuration for root and
+ * runs as another user. */
 void conf_trust_root_alone(void);
 
-/* As conf_load(), but continues after an error and calls report for each (line 0: the file as a
- * whole); the number found. */
+/* Loads as conf_load() does, but continues after an error and calls report() for each error (line
+ * 0: the whole file). Returns the number of errors. */
 int conf_check(const char *path,
 	       void (*report)(void *arg, const char *file, unsigned line, const char *text,
 			      const char *hint),
 	       void *arg);
 
-/*
- * The place of [section name] or, in a section without a name, of its key name. If several files
- * have it, the last of them. *filep is valid as long as conf. false: no file has it.
- */
+/* Finds the place of [section name], or of the key `name` in an unnamed section. If several
+ * files have it, the last one counts. *filep is valid as long as conf. Returns false if no file
+ * has it. */
 bool conf_get_place(const struct conf *conf, const char *section, const char *name,
 		    const char **filep, unsigned *linep);
 
-/* Is the feature open for this user (Enabled, disabled, AllowUsers) and partition (NULL: not
- * known)? Of a list, as in `-p a,b`, each partition must be open, because Slurm may start the job
- * in any of them. 0, or -EPERM with the sentence. */
+/*
+ * Checks whether this user may use staging in this partition (Enabled, disabled, AllowUsers,
+ * Partitions). partition: NULL if not known; in a list, as in `-p a,b`, each partition must be
+ * allowed, because Slurm may start the job in any of them. Returns 0, or -EPERM with the sentence.
+ */
 int conf_admit(const struct conf *conf, const char *user, const char *partition, struct error *err);
 
-/* The same of `stagectl run`, of which RunRules=no asks Enabled and disabled alone. */
+/* Does the same for `stagectl run`. With RunRules=no, only Enabled and the file `disabled`
+ * count. */
 int conf_admit_run(const struct conf *conf, const char *user, const char *partition,
 		   struct error *err);
 
-/* Does `stagectl run` go by no rules, on its user's rights alone (conf_match(permissive))? */
+/* Returns whether `stagectl run` ignores the rules and depends only on the rights of its user. */
 bool conf_run_is_free(const struct conf *conf);
 
 /*
- * The first [source] whose Match fits the source (normal path or URL) and whose user and group
- * rules let this user in. groups: names, n_groups. -EPERM with the sentence that names the
- * rule, or that none matches, and the hint. permissive: what `stagectl run`
- * uses (conf_run_is_free()): every path matches a built-in rule named "own".
+ * Finds the first [source] whose Match fits the source (a normal path or an address) and that
+ * admits the user. groups: n_groups names. Returns -EPERM with a sentence that names the rule, or
+ * reports that no rule matches, and a hint. permissive: each path matches a built-in rule "own",
+ * for `stagectl run` (conf_run_is_free()).
  */
 int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,
 	       const struct conf_source **sourcep, struct error *err);
 
-/* Does its Match cover the source, for any user? */
+/* Returns whether the rule's Match covers the source, for any user. */
 bool conf_source_covers(const struct conf_source *s, const char *source);
 
-/* Is its Match a path, below which no rule matches anything for any user? */
+/* Returns whether the rule's Match is a path below which no other rule matches. */
 bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s);
 
-/* Does the rule let this user in? */
+/* Returns whether the rule admits the user. */
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);
 
-/* The rules for addresses that a worker gets, as lines (daemon/engines/web/web.h); "" for other
- * datasets. The caller frees it. */
+/* The user for whom the rules are evaluated. */
 struct conf_person {
 	const char *user;
 	const char *const *groups;
 	size_t n_groups;
 };
-#define CONF_MAX_WEB (16 * 1024) /* further rules are not told then */
+#define CONF_MAX_WEB (16 * 1024) /* bytes; rules beyond this size are left out */
 int conf_get_web(const struct conf *conf, const struct conf_source *rule, const struct dataset *d,
 		 const struct conf_person *who, char **textp);
 
-/* May this rule's data go to this tier / be staged by this method? */
+/* Returns whether data of this rule may be staged to this tier, or by this method. */
 bool conf_source_allows_tier(const struct conf_source *s, const char *tier);
 bool conf_source_allows_method(const struct conf_source *s, const char *method);
 
-/* May a job with these gres (gres.h; NULL: none) use it? */
+/* Returns whether a job with these generic resources (gres.h; NULL: none) may use the tier. */
 bool conf_tier_is_for(const struct conf_tier *t, const char *gres);
 
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name);
-/* A number for a tier by its name, kind and Path, the same in every program that has read it: above
- * CONF_TIER_MARK, and an int64_t. The tier with that mark, NULL: none, or it was changed. */
+/* A tier's mark is computed from its name, kind and Path, so it is the same in all programs with
+ * the same configuration. It is at least CONF_TIER_MARK and fits into an int64_t. conf_find_tier()
+ * returns NULL if no tier has that mark, perhaps because the tier was changed. */
 #define CONF_TIER_MARK (UINT64_C(1) << 62)
 uint64_t conf_tier_get_mark(const struct conf_tier *t);
 const struct conf_tier *conf_find_tier(const struct conf *conf, uint64_t mark);
 const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char *name);
 
-/* Is word in a comma separated list? */
+/* Returns whether word is in a list separated by commas. */
 bool conf_list_has(const char *list, const char *word);
 
-/* Replaces %u (user) %g (group) %j (job) %a (array task, "0" if NULL) %N (node) %%. Each inserted
- * text must be one component of a path. The caller frees it. */
+/* conf_expand_path() replaces %u (user) %g (group) %j (job) %a (array task, "0" if NULL) %N (node)
+ * %%. Each inserted text must be a single component of a path. The caller frees *outp. */
 struct conf_expand {
 	const char *user, *group, *node, *array_task;
 	uint32_t job_id;
 };
 int conf_expand_path(const char *path, const struct conf_expand *e, char **outp, struct error *err);
 
-/* Writes every key with its default and its line of documentation, as a file that loads. */
+/* Writes every key with its default and its line of documentation, as a file that can be loaded. */
 void conf_print_defaults(FILE *f);
 
 /* Replaces an @name item by the values of [dataset NAME]: source, scheme, is_set, and method and
- * sha256 if the item does not set them. Other items are not changed. -ENOENT with the sentence if
- * there is no such dataset. */
+ * sha256 if the item does not set them. Other items are not changed. Returns -ENOENT with a
+ * sentence if there is no such dataset. */
 int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct error *err);
 
 struct kv;
 
-/* Sets the limits of all datasets in a task for a worker, of a job with these gres (gres.h); a
- * failure stays with the kv (common/protocol/kv.h). */
+/* Adds the limits that apply to all datasets to a worker's task. gres: of the job (gres.h). If
+ * adding fails, kv keeps the failure (common/protocol/kv.h). */
 void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv);
 
 struct conf_report;
 
 /* The table of keys, for tests and documents. */
 struct conf_key {
-	const char *section; /* "daemon", …, "source", "tier", "dataset" for the named ones */
+	const char *section; /* "daemon", …; "source", "tier" or "dataset" for named sections */
 	const char *name;    /* CamelCase */
 	const char *type;    /* "bool", "size", "duration", "int", "words", "text", "a|b|c" */
-	const char *dflt;    /* as written in a file; "KEY=" with nothing behind it means this */
+	const char *dflt;    /* as written in a file; an empty value ("KEY=") also means this */
 	const char *doc;
 
-	/* Only for conf-keys.c: the field of the value and its bounds. */
+	/* Used by conf-keys.c only: the field of the value, and its limits. */
 	size_t offset, size;
 	uint64_t min, max;
 	int (*check)(char **valuep, struct conf_report *report);

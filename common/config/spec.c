@@ -29,7 +29,7 @@ int spec_to_string(const struct spec *spec, char **textp)
 	return 0;
 }
 
-/* The field at *textp up to its colon, which must be there; moves *textp behind it. */
+/* Gets the field before the next colon, which must exist; *textp moves to the text after it. */
 static int next_field(const char **textp, const char **fieldp, size_t *np)
 {
 	const char *colon = strchr(*textp, ':');
@@ -42,7 +42,7 @@ static int next_field(const char **textp, const char **fieldp, size_t *np)
 	return 0;
 }
 
-/* The last mark of the field, if there is one; what is left of the field. */
+/* Reads the generic resources at the end of the field. Returns the length of the rest. */
 static size_t read_gres(const char *field, size_t n, struct spec *spec)
 {
 	const char *mark = memmem(field, n, GRES, strlen(GRES)), *names;

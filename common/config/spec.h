@@ -16,21 +16,22 @@
 
 struct error;
 
-#define SPEC_ENV "STAGE_SPEC"		      /* name given to spank_job_control_setenv */
-#define SPEC_ENV_PROLOG "SPANK_STAGE_SPEC"    /* as prolog and epilog see it */
-#define SPEC_ENV_JOB "SLURM_SPANK_STAGE_SPEC" /* as the job sees it */
+#define SPEC_ENV "STAGE_SPEC"		      /* name for spank_job_control_setenv() */
+#define SPEC_ENV_PROLOG "SPANK_STAGE_SPEC"    /* name in the prolog and epilog */
+#define SPEC_ENV_JOB "SLURM_SPANK_STAGE_SPEC" /* name in the job */
 
 /* Keys of the kv that stagingd reads: */
-#define SPEC_KEY_SPEC "spec"	     /* the text above */
+#define SPEC_KEY_SPEC "spec"	     /* the text described above */
 #define SPEC_KEY_NODE "node"	     /* this node's name */
-#define SPEC_KEY_NODELIST "nodelist" /* SLURM_NODELIST of the component */
+#define SPEC_KEY_NODELIST "nodelist" /* SLURM_NODELIST of this component */
 #define SPEC_KEY_N_NODES "nnodes"
 #define SPEC_KEY_PARTITION "partition"
 #define SPEC_KEY_RESTART "restart"
 
 struct spec {
 	enum conf_wait wait;
-	bool array;	      /* others like it begin at the same time */
+	bool array;	      /* the job is a task of an array; other tasks may start at the same
+			       * time */
 	char gres[GRES_SIZE]; /* gres.h */
 	char conf_hash[17];
 	char *value;
