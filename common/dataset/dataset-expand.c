@@ -28,7 +28,8 @@ static bool is_name_start(char c)
 	return strutil_is_alpha(c) || c == '_';
 }
 
-/* The variable at "$NAME" or "${NAME}": its name to buf; *lengthp: with "$" and braces. */
+/* Reads the variable at "$NAME" or "${NAME}". Its name goes to buf. *lengthp: length including "$"
+ * and braces. */
 static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp, struct error *err)
 {
 	bool braced = p[1] == '{';
@@ -93,7 +94,7 @@ static int expand_home(FILE *f, const char **pp, const struct env *env, struct e
 	return 0;
 }
 
-/* Replaces *textp by what it expands to. variables: not only "~". */
+/* Replaces *textp by its expansion. variables: expand variables, too, and not only "~". */
 static int expand(char **textp, bool variables, const struct env *env, struct error *err)
 {
 	const char *p = *textp;
@@ -137,8 +138,9 @@ static bool leads_elsewhere(const char *path)
 	       (led.st_dev != named.st_dev || led.st_ino != named.st_ino);
 }
 
-/* ".." after a link leads for the kernel beside the link's target, and by name beside the link. Which
- * of the two is meant is not guessed. What can't be read is refused later. */
+/* After a link, ".." means the parent of the link's target for the kernel, and the parent of the
+ * link in the text. We do not guess which one is meant. Paths that cannot be read are refused
+ * later. */
 static int refuse_climb_from_link(char *path, struct error *err)
 {
 	for (char *p = path; (p = strstr(p, "/..")); p++) {
@@ -188,8 +190,8 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 	return 0;
 }
 
-/* What is put in front of a relative path is no pattern, and must not become a part of one. The
- * path of a list is none, but its braces have to be closed. */
+/* The working directory before a relative path must not become part of a pattern. The path of a
+ * list is no pattern, but its braces must be closed. */
 static int check_cwd(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *bad = strpbrk(env->cwd, d->scheme == DATASET_SCHEME_LIST ? "{" : "*?[{");
@@ -220,7 +222,7 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 	if (!*d->source)
 		return dataset_refuse(err,
 				      "nothing is left when the variables are expanded; set them");
-	/* before ".." is resolved, which must not take a brace away */
+	/* Check before ".." is resolved, which could remove a brace. */
 	r = dataset_item_check(d, err);
 	if (r == 0)
 		r = check_cwd(d, env, err);
@@ -263,8 +265,8 @@ static bool is_set(const struct env *env, const char *name)
 	return value && *value;
 }
 
-/* Which keys, as AWS's own tools have it: of the environment, else of a profile. The keys
- * themselves are sent, or read, on the node. */
+/* Decides which keys to use, as AWS's own tools do: those in the environment, or else those of a
+ * profile. The keys themselves are read on the node, or sent to it. */
 static int expand_keys(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *name = env->get(env->arg, "AWS_PROFILE");

@@ -42,7 +42,7 @@ size_t dataset_item_length(const char *text)
 	return n;
 }
 
-/* Where a NAME in front would end. A bracket is none of its, in whichever way it is written. */
+/* Returns the length of a possible NAME. It contains no brace, whether plain or encoded. */
 static size_t find_name_end(const char *item)
 {
 	const size_t n = strcspn(item, "=/:{");
@@ -51,7 +51,7 @@ static size_t find_name_end(const char *item)
 	return bracket && bracket < item + n ? (size_t)(bracket - item) : n;
 }
 
-/* Cuts "NAME=" off *itemp. */
+/* Removes "NAME=" from *itemp. */
 static int read_name(struct dataset *d, char **itemp, struct error *err)
 {
 	char *item = *itemp;
@@ -80,7 +80,7 @@ static int refuse_scheme(const char *source, struct error *err)
 			      nearest ? "?)" : "");
 }
 
-/* The colon that ends the source, or the end of the text. */
+/* Returns the colon that ends the source, or the end of the text. */
 static char *find_source_end(enum dataset_scheme scheme, char *source)
 {
 	const char *path = NULL;
@@ -89,7 +89,7 @@ static char *find_source_end(enum dataset_scheme scheme, char *source)
 		path = url_find_path(source);
 	else
 		path = source;
-	/* without a path nothing but the address is there, and it will be refused */
+	/* an address without a path is refused later */
 	return path ? (char *)path + strcspn(path, ":") : source + strlen(source);
 }
 
@@ -119,7 +119,7 @@ static int read_scheme(struct dataset *d, char **sourcep, struct error *err)
 		return 0;
 	}
 	for (n = 0; source[n] != ':'; n++)
-		source[n] = strutil_lower(source[n]); /* HTTPS:// is https:// */
+		source[n] = strutil_lower(source[n]); /* HTTPS:// becomes https:// */
 	return 0;
 }
 
@@ -167,7 +167,7 @@ static int check_catalog(struct dataset *d, struct error *err)
 	return 0;
 }
 
-/* As path_is_pattern(), but for the braces of ${VAR}. */
+/* Does the same as path_is_pattern(), but ignores the braces of ${VAR}. */
 static bool is_pattern(const char *path)
 {
 	for (path += strcspn(path, "*?[{$"); *path; path += strcspn(path, "*?[{$")) {
@@ -188,10 +188,10 @@ static int check_path(struct dataset *d, struct error *err)
 		return dataset_refuse(err,
 				      "commands are not run here; put the result in a variable and "
 				      "write $VAR");
-	/* "/p/{a,../../etc}": what it comes to would not be below what it seems to be below */
+	/* The result of "/p/{a,../../etc}" would be outside the directory that the text names. */
 	brace = d->literal ? NULL : strchr(d->source, '{');
 	if (brace && brace > d->source && brace[-1] == '$')
-		brace = NULL; /* a variable; looked at again when it is expanded */
+		brace = NULL; /* a variable; checked again after expansion */
 	if (brace && url_climbs(brace, strlen(brace), false))
 		return dataset_refuse(err,
 				      "\"..\" cannot be in or after braces; write the path that "
@@ -205,7 +205,7 @@ static int check_source(struct dataset *d, struct error *err)
 	if (!*d->source)
 		return dataset_refuse(err,
 				      "SOURCE is missing; write [NAME=]SOURCE[:[DEST][:OPTIONS]]");
-	/* What ".." has taken away is not encoded again. */
+	/* The characters may have disappeared when ".." was resolved. */
 	d->literal &= d->source[strcspn(d->source, "*?[]{}")] != '\0';
 	d->expanded &= strchr(d->source, '$') != NULL;
 	if (!d->literal && !dataset_braces_are_closed(d->source))
@@ -222,7 +222,7 @@ static int check_source(struct dataset *d, struct error *err)
 	}
 }
 
-/* What can't work whatever the source turns out to be. */
+/* Refuses combinations that are impossible for any source. */
 static int check_options(const struct dataset *d, struct error *err)
 {
 	bool is_url = d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3;
@@ -364,7 +364,7 @@ int dataset_dest_read(struct dataset *d, const char *dest, struct error *err)
 	return 0;
 }
 
-/* Cuts text at its first colon and returns what is behind, NULL if there is none. */
+/* Cuts text at the colon. Returns the text after it; NULL if there is no colon. */
 static char *cut_at(char *colon)
 {
 	if (!*colon)
@@ -395,7 +395,8 @@ static int check_start(const char *item, struct error *err)
 	return 0;
 }
 
-/* "http:/x", "host:/path" and "${X:-y}" would be a file and a DEST otherwise. */
+/* Refuses "http:/x", "host:/path" and "${X:-y}", which would otherwise be read as a file and a
+ * DEST. */
 static int check_cut(const struct dataset *d, const char *source, const char *dest,
 		     struct error *err)
 {

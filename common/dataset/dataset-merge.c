@@ -10,7 +10,7 @@
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
 
-#define MAX_ALIKE 8 /* so many options that differ in one place are still believed */
+#define MAX_ALIKE 8 /* up to this number of options that differ in one place are accepted */
 
 static size_t common_prefix(const char *a, const char *b, size_t n)
 {
@@ -30,7 +30,8 @@ static size_t common_suffix(const char *a, const char *b, size_t max)
 	return i;
 }
 
-/* Do the values share a beginning and an end, and differ in at most a short middle? */
+/* Returns whether the values have the same beginning and end, and differ in a short middle at
+ * most. */
 static bool are_alike(const char *const *values, size_t n_values, size_t *prefixp, size_t *suffixp)
 {
 	size_t prefix = strlen(values[0]), suffix = prefix;
@@ -47,7 +48,7 @@ static bool are_alike(const char *const *values, size_t n_values, size_t *prefix
 	return prefix > 0;
 }
 
-/* Where the digits at which the values differ begin and end, if these are all that differs. */
+/* Finds the digits in which the values differ. Returns false if they differ in anything else. */
 static bool find_digits(const char *const *values, size_t n_values, size_t *prefixp,
 			size_t *suffixp)
 {
@@ -117,7 +118,8 @@ static void dataset_merge_add(FILE *f, bool *anyp, const char *value)
 	*anyp = true;
 }
 
-/* Is one of the command line's values without the "+", so that it replaces the script's? */
+/* Returns whether one of the command line's values has no "+", so that it replaces the script's
+ * values. */
 static bool replaces(const char *const *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -140,7 +142,7 @@ static int check_added(const char *const *values, size_t n, struct error *err)
 					      "--stage-data=%s is empty; name a dataset, or write "
 					      "none",
 					      values[i]);
-		/* getopt takes the next word, whatever it is */
+		/* getopt uses the next word as the value, whatever it is */
 		if (*values[i] == '-')
 			return dataset_refuse(err,
 					      "--stage-data has no value before %s; write "

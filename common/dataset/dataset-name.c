@@ -25,7 +25,7 @@ bool dataset_name_is_legal(const char *text, size_t n)
 	return true;
 }
 
-/* Legal and at most DATASET_NAME_SIZE - 1 bytes, made from text[0..n). */
+/* The result has at most DATASET_NAME_SIZE - 1 bytes. */
 void dataset_name_make_legal(const char *text, size_t n, char name[static DATASET_NAME_SIZE])
 {
 	size_t len = 0;
@@ -40,19 +40,19 @@ void dataset_name_make_legal(const char *text, size_t n, char name[static DATASE
 	while (len > 0 && name[len - 1] == '_')
 		len--;
 	name[len] = '\0';
-	/* "___" leaves the "d" alone: nothing of the text is in it */
+	/* For "___", only the "d" remains, and no character of the text. */
 	if (len == 0 || (len == 1 && name[0] == 'd' && !strutil_is_alpha(text[0])))
 		strcpy(name, "data");
 }
 
-/* What the name is made of: the path without query, host and scheme. */
+/* Returns the text that the name is made of: the path without query, host and scheme. */
 static const char *name_text(const struct dataset *d, size_t *np)
 {
 	struct url url;
 
 	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
 	    url_parse(&url, d->source, NULL) == 0) {
-		*np = url.n_path > 0 ? url.n_path : url.n_host; /* a whole bucket */
+		*np = url.n_path > 0 ? url.n_path : url.n_host; /* n_path is 0 for a whole bucket */
 		return url.n_path > 0 ? url.path : url.host;
 	}
 	*np = strlen(d->source);

@@ -20,8 +20,8 @@ static const char *const shards[] = { "all", "node", "node-even", NULL };
 static const char *const hydrates[] = { "no", "copy", NULL };
 static const char *const links[] = { "keep", "follow", NULL };
 
-/* Readers return 0, or -EINVAL: the row's values say what would have been right. One that says
- * more fills err. */
+/* Readers return 0, or -EINVAL. Then the row's `values` is used for the error, unless the reader
+ * has set err. */
 static int read_word(const char *const *words, const char *value, unsigned *ip)
 {
 	for (unsigned i = 0; words[i]; i++)
@@ -155,7 +155,7 @@ static int read_max(struct dataset *d, char *value, struct error *err)
 	return 0;
 }
 
-/* Writers: f is positioned behind "name=" or the flag; false: default, nothing to write. */
+/* Writers: return the value to print; NULL for the default, which is not printed. */
 static const char *word_of(const char *const *words, unsigned i)
 {
 	return i > 0 ? words[i] : NULL;
@@ -189,7 +189,7 @@ static const char *number_word(uint64_t n, const char *unit, char *buf)
 	return buf;
 }
 
-/* Whole seconds as seconds, so that what was written 90 is not shown as 90000ms. */
+/* Prints whole seconds in seconds, so that 90 is not printed as 90000ms. */
 static const char *time_word(uint64_t ms, char *buf)
 {
 	return ms % 1000 ? number_word(ms, "ms", buf) : number_word(ms / 1000, "s", buf);
@@ -265,7 +265,8 @@ static const struct option {
 	const char *name;
 	const char *values; /* NULL: a flag */
 	int (*read)(struct dataset *d, char *value, struct error *err);
-	const char *(*word)(const struct dataset *d, char *buf); /* NULL: it may repeat */
+	const char *(*word)(const struct dataset *d, char *buf); /* NULL: the option may be
+								  * repeated */
 } options[] = {
 	{ "method",   "auto, copy, extract, mount or link",            read_method,                 method_word },
 	{ "onfail",   "fail, source or ignore",                        read_onfail,                 onfail_word },
@@ -356,7 +357,7 @@ static int refuse_unknown(const char *name, struct error *err)
 		nearest ? "?)" : "");
 }
 
-/* "strip=1:nested": does an option follow a colon? */
+/* Returns whether an option follows a colon, as in "strip=1:nested". */
 static bool has_option(const char *value)
 {
 	const char *next = value ? strchr(value, ':') : NULL;
@@ -447,7 +448,7 @@ static void print_one(FILE *f, const char **joinp, const struct option *o, const
 	if (!o->values)
 		return;
 	fputc('=', f);
-	/* the third field is not split at colons: sha256:… stays readable */
+	/* The third field is not split at colons, so "sha256:…" is not encoded. */
 	if (!strncmp(value, "sha256:", 7) && !strcmp(o->name, "verify"))
 		fputs(value, f);
 	else

@@ -31,7 +31,7 @@ static const struct pair keys[] = {
 	{ "to", "dest" }, { "target", "dest" }, { NULL, NULL },
 };
 
-/* Words that stand for an option with its value. */
+/* Words that mean an option with its value. */
 static const struct pair flags[] = {
 	{ "copy", "method=copy" }, { "extract", "method=extract" }, { "mount", "method=mount" },
 	{ "link", "method=link" }, { "untar", "method=extract" }, { "unpack", "method=extract" },
@@ -74,7 +74,7 @@ const char *dataset_slip_find_flag(const char *typed)
 	return look_up(flags, typed);
 }
 
-/* "2hours" and "1:30:00" as "2h" and "1h30m0s". */
+/* Changes "2hours" to "2h" and "1:30:00" to "1h30m0s". */
 static void fix_time(char *value)
 {
 	unsigned hours, minutes, seconds;
@@ -104,7 +104,7 @@ static void fix_verify(char *value)
 	}
 }
 
-/* Is the value of a flag a yes? It is dropped then. */
+/* Removes the value of a flag if it means yes. Returns false if it means no. */
 static bool fix_flag(char *value)
 {
 	bool yes = true;

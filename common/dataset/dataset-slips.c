@@ -24,12 +24,12 @@ struct slip {
 	char source[SLIP_SIZE];
 	char dest[SLIP_SIZE];
 	char options[SLIP_SIZE];
-	const char *key;       /* the last option, not yet in options; NULL: none */
+	const char *key;       /* the current option, which is not in `options` yet; NULL: none */
 	char value[SLIP_SIZE]; /* of key */
 	bool is_url;
 };
 
-/* Appends; false: there is no room. */
+/* Appends text. Returns false if there is no room. */
 static bool add(char *buf, size_t size, const char *text)
 {
 	size_t n = strlen(buf), m = strlen(text);
@@ -47,7 +47,7 @@ static bool is_pattern_key(const char *key)
 	return key && (!strcmp(key, "include") || !strcmp(key, "exclude"));
 }
 
-/* The option that was begun goes to the text. */
+/* Appends the current option to `options`. */
 static bool end_option(struct slip *s)
 {
 	bool ok;
@@ -81,7 +81,7 @@ static bool set_dest(struct slip *s, const char *dest)
 	return end_option(s);
 }
 
-/* "KEY=VALUE", with a key that is known, has another name or is misspelt. */
+/* Handles "KEY=VALUE", in which the key is known, has another name, or is misspelt. */
 static bool take_assignment(struct slip *s, char *word)
 {
 	size_t n = strcspn(word, "=");
@@ -99,7 +99,7 @@ static bool take_assignment(struct slip *s, char *word)
 	return meant && begin_option(s, meant, value);
 }
 
-/* "strip1" and "keep2h": the "=" is missing. */
+/* Handles "strip1" and "keep2h", in which the "=" is missing. */
 static bool take_joined(struct slip *s, char *word)
 {
 	size_t n = strcspn(word, "0123456789");
@@ -121,7 +121,7 @@ static bool take_word(struct slip *s, char *word)
 	bool flag;
 
 	if (meant) {
-		snprintf(s->value, sizeof(s->value), "%s", meant); /* overwritten if it fails */
+		snprintf(s->value, sizeof(s->value), "%s", meant);
 		if (!strchr(meant, '='))
 			return begin_option(s, "nested", "");
 		return end_option(s) &&
@@ -143,7 +143,7 @@ static bool take_word(struct slip *s, char *word)
 	return take_joined(s, word);
 }
 
-/* "include=*.a,*.b" as "*.{a,b}". */
+/* Joins patterns: "include=*.a,*.b" becomes "*.{a,b}". */
 static bool take_pattern(struct slip *s, const char *pattern)
 {
 	bool ends = !strncmp(pattern, "*.", 2) && !strncmp(s->value, "*.", 2);
@@ -162,7 +162,8 @@ static bool take_pattern(struct slip *s, const char *pattern)
 	return true;
 }
 
-/* What was cut off from a value: of "sha256:DIGEST", of "1:30:00", of "*.a,*.b", of "keep:2h". */
+/* Handles the rest of a value that was cut at a separator: "sha256:DIGEST", "1:30:00", "*.a,*.b",
+ * "keep:2h". */
 static bool take_rest(struct slip *s, char separator, const char *word)
 {
 	if (!s->key)
@@ -177,7 +178,8 @@ static bool take_rest(struct slip *s, char separator, const char *word)
 	       add(s->value, sizeof(s->value), word);
 }
 
-/* A colon or a NAME was meant: "/p/run:12/x" and "data:images.tar". */
+/* Handles a path with a colon, and a NAME that was followed by a colon: "/p/run:12/x" and
+ * "data:images.tar". */
 static bool take_path(struct slip *s, char separator, const char *word)
 {
 	if (separator != ':' || *s->dest || s->key || *s->options)
@@ -214,7 +216,7 @@ static bool take(struct slip *s, char separator, char *word)
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
-/* Is what begins here an option or a DEST, spelt right? */
+/* Returns whether text begins with an option or a DEST that is spelt correctly. */
 static bool is_known(const char *text)
 {
 	size_t n = strcspn(text, SEPARATORS "=");
@@ -235,7 +237,7 @@ static bool ends_before_option(const char *text)
 	return strchr("+;, ", *text) && is_known(text + 1 + strspn(text + 1, SEPARATORS));
 }
 
-/* A colon ends a source. Another separator does where an option follows it. */
+/* A colon ends a source. Other separators end it only if an option follows. */
 static size_t find_source_end(const char *text, const char *path)
 {
 	size_t n = (size_t)(path - text);
@@ -252,7 +254,7 @@ static size_t find_source_end(const char *text, const char *path)
 	return n;
 }
 
-/* What was written for a scheme. Returns the text after it; *schemep: "" for a path. */
+/* Reads the scheme, which may be misspelt. Returns the text after it; *schemep: "" for a path. */
 static const char *read_scheme(const char *text, const char **schemep)
 {
 	static const char *const schemes[] = { "http", "https", "s3", NULL };
@@ -276,7 +278,8 @@ static const char *read_scheme(const char *text, const char **schemep)
 	return text + n + 1 + strspn(text + n + 1, "/");
 }
 
-/* Reads the source to s and returns what is left, NULL if it can't be shown or found. */
+/* Reads the source into s. Returns the rest; NULL if the source was not found or must not be
+ * shown. */
 static const char *read_source(struct slip *s, const char *text)
 {
 	const char *scheme, *rest = read_scheme(text, &scheme), *path = rest;
@@ -296,7 +299,7 @@ static const char *read_source(struct slip *s, const char *text)
 	return rest + n;
 }
 
-/* "NAME=", with a name that is legal. */
+/* Reads "NAME=" and makes the name valid. */
 static const char *read_name(struct slip *s, const char *text)
 {
 	size_t n = strcspn(text, "=/:{"), used = n;
@@ -310,7 +313,7 @@ static const char *read_name(struct slip *s, const char *text)
 	return text + strspn(text, " ");
 }
 
-/* "shm:/p/x": the DEST stands in front. */
+/* Handles "shm:/p/x", in which DEST comes first. */
 static const char *read_early_dest(struct slip *s, const char *text)
 {
 	size_t n = strcspn(text, ":");
@@ -350,7 +353,7 @@ static bool read_words(struct slip *s, const char *text)
 	return end_option(s);
 }
 
-/* Blanks and quotes around the item are dropped. */
+/* Copies the item without blanks and quotes around it. */
 static bool copy_trimmed(char buf[static SLIP_SIZE], const char *text)
 {
 	size_t n;
@@ -378,7 +381,7 @@ static bool is_accepted(const char *text)
 	return r == 0;
 }
 
-/* Addresses have no blanks, and in a path a shell's command is not run. */
+/* Encodes blanks in addresses, and replaces a command that prints the working directory by $PWD. */
 static void print_source(const struct slip *s, char *buf, size_t size)
 {
 	const char *rest = s->source;
@@ -418,7 +421,7 @@ int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE])
 
 /* --- a source that is not there ------------------------------------------------------------ */
 
-/* The item of that index, as it was written. */
+/* Gets the text of the item with that index. */
 static bool get_item(const char *value, size_t index, char buf[static SLIP_SIZE])
 {
 	size_t n = dataset_item_length(value);
@@ -436,7 +439,7 @@ static bool get_item(const char *value, size_t index, char buf[static SLIP_SIZE]
 	return true;
 }
 
-/* Two items of which the second is no path by itself. */
+/* Suggests one item instead of two if the second one is not a path by itself. */
 static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 {
 	char first[SLIP_SIZE], second[SLIP_SIZE], both[2 * SLIP_SIZE], meant[DATASET_SLIP_SIZE];
@@ -452,7 +455,7 @@ static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 	}
 	if (snprintf(both, sizeof(both), "%s%%2C%s", first, second) >= (int)sizeof(both))
 		return false;
-	/* "x=/p/a,y=/p/b" are two */
+	/* "x=/p/a,y=/p/b" is two items */
 	if (strchr(first, ':') || strchr(second, '=') || !is_accepted(both))
 		return false;
 	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'",

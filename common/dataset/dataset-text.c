@@ -11,7 +11,8 @@
 
 static const char *const dests[] = { "auto", "shm", "ssd", "scratch", "source", NULL };
 
-/* Of each text, of a source beside them, and of a source with variables yet to be expanded. */
+/* SEPARATOR: encoded in all texts; PATTERN: also in sources; VARIABLE: also in sources whose
+ * variables are not expanded yet. */
 enum code_kind { CODE_SEPARATOR, CODE_PATTERN, CODE_VARIABLE, N_CODE_KINDS };
 
 static const struct {
@@ -29,7 +30,8 @@ static const struct {
 
 #define N_CODES (sizeof(codes) / sizeof(codes[0]))
 
-/* The entry that text begins with, of the kinds up to last; N_CODES: none. */
+/* Returns the index of the code at the beginning of text, of the kinds up to last; N_CODES:
+ * none. */
 static size_t find_code(const char *text, enum code_kind last)
 {
 	size_t i;
@@ -40,7 +42,7 @@ static size_t find_code(const char *text, enum code_kind last)
 	return i;
 }
 
-/* met[kind] is set for what was decoded. */
+/* Decodes text in place. met[kind] is set for each kind that was decoded. */
 static void decode(char *text, enum code_kind last, bool met[static N_CODE_KINDS])
 {
 	char *out = text;
@@ -140,7 +142,7 @@ char *dataset_show(const char *text, char *buf, size_t size)
 	if (n + strlen(end) >= size) {
 		n = size - 4;
 		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-			n--; /* not inside a letter */
+			n--; /* not inside a UTF-8 character */
 		end = "...";
 	}
 	snprintf(buf, size, "%.*s%s", (int)n, text, end);

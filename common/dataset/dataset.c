@@ -29,7 +29,8 @@ static struct piece piece_at(const char *text)
 	return (struct piece){ text, dataset_item_length(text) };
 }
 
-/* What stands before the @ and behind the ? of an address may be a secret. */
+/* Writes a part of the value for a message. In an address, the part before the @ and the query are
+ * left out, because they may be secrets. */
 static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
 {
 	const char *end = p.text + p.n, *host = memmem(p.text, p.n, "://", 3), *path, *at, *query;
@@ -45,7 +46,7 @@ static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
 	dataset_show(copy, buf, DATASET_SHOW_SIZE);
 }
 
-/* "::include=*.a,*.b": is the second pattern an item? */
+/* Refuses an item that is probably the second pattern of "::include=*.a,*.b". */
 static int check_pattern(const struct dataset *last, const char *pattern, struct error *err)
 {
 	const char *key = last->n_exclude ? "exclude" : "include";
@@ -67,10 +68,8 @@ static int check_pattern(const struct dataset *last, const char *pattern, struct
 			      pattern, key, glob, pattern);
 }
 
-/*
- * A comma where a "+" was meant: "::strip=1,nested". What is asked here is asked of what was read
- * and not of the text, so that the canonical text is never refused where this one is taken.
- */
+/* Refuses a comma that was meant as a "+": "::strip=1,nested". Checks the parsed item and not the
+ * text, so that an item and its canonical form are treated the same. */
 static int check_meant_as_one(const struct dataset *last, const struct dataset *d,
 			      struct error *err)
 {
@@ -126,7 +125,7 @@ static int check_value(const char *value, struct error *err)
 	return 0;
 }
 
-/* One more at the end, zeroed. */
+/* Appends a zeroed dataset. */
 static struct dataset *list_append(struct dataset_list *list)
 {
 	struct dataset *items;
@@ -139,7 +138,8 @@ static struct dataset *list_append(struct dataset_list *list)
 	return &items[list->n_items++];
 }
 
-/* Adds the item that was probably meant: this piece, or with the one before it. */
+/* Adds a hint with the item that was probably meant: this piece alone, or joined with the one
+ * before. */
 static void suggest(struct piece piece, struct error *err)
 {
 	char meant[DATASET_SLIP_SIZE];
@@ -149,7 +149,7 @@ static void suggest(struct piece piece, struct error *err)
 		error_set_hint(err, -EINVAL, "write '%s'", meant);
 }
 
-/* before: the piece before it, if there is one. */
+/* before: the previous piece, if there is one. */
 static int read_piece(struct dataset_list *list, struct piece before, struct piece piece,
 		      struct error *err)
 {

@@ -18,12 +18,12 @@
 
 struct error;
 
-#define DATASET_MAX_VALUE (32 * 1024) /* bytes of a whole value; more is refused */
+#define DATASET_MAX_VALUE (32 * 1024) /* of a whole value, in bytes; longer values are refused */
 #define DATASET_MAX_ITEM 4096
 #define DATASET_MAX_ITEMS 64	/* hard limit; the site's MaxItems is lower */
 #define DATASET_NAME_SIZE 33	/* 32 bytes and the NUL */
 #define DATASET_PROFILE_SIZE 65 /* 64 bytes and the NUL */
-#define DATASET_MAX_GLOBS 16	/* include= and exclude= each */
+#define DATASET_MAX_GLOBS 16	/* for include= and exclude= separately */
 
 enum dataset_scheme {
 	DATASET_SCHEME_FILE, /* an absolute path after expansion */
@@ -60,14 +60,14 @@ enum dataset_shard {
 };
 
 struct dataset {
-	char name[DATASET_NAME_SIZE]; /* unique in its list without regard to case */
-	bool name_given;	      /* by the user, else made from the source */
+	char name[DATASET_NAME_SIZE]; /* unique in its list, ignoring case */
+	bool name_given;	      /* given by the user; otherwise made from the source */
 	enum dataset_scheme scheme;
-	char *source;  /* decoded, as written or expanded by dataset_list_expand();
-			* without the "@" of a catalog, the "@@" of a list */
+	char *source;  /* decoded, as written or expanded by dataset_list_expand(); without the "@"
+		        * of a catalogue name or the "@@" of a list */
 	bool is_set;   /* a pattern, braces or a list: many files */
-	bool literal;  /* * ? [ ] { } in the source stand for themselves; written %5B ... */
-	bool expanded; /* and so does $, written %24 */
+	bool literal;  /* * ? [ ] { } in the source are ordinary characters; written as %5B ... */
+	bool expanded; /* so is $; written as %24 */
 	char *dest;    /* "auto", "shm", "ssd", "scratch", "source" or an absolute path */
 
 	enum dataset_method method;
@@ -84,16 +84,16 @@ struct dataset {
 	size_t n_include;
 	char *exclude[DATASET_MAX_GLOBS];
 	size_t n_exclude;
-	uint64_t keep_ms;		    /* 0: no */
-	uint64_t max_size;		    /* 0: the site's */
+	uint64_t keep_ms;		    /* 0: do not keep */
+	uint64_t max_size;		    /* 0: use the site's value */
 	uint64_t timeout_ms;		    /* 0: none */
-	uint64_t stall_ms;		    /* 0: the site's */
-	uint32_t threads;		    /* 0: the site's */
-	char profile[DATASET_PROFILE_SIZE]; /* whose keys in ~/.aws; "": not named */
-	bool env_keys; /* keys=env: those of the environment before those of ~/.aws */
+	uint64_t stall_ms;		    /* 0: use the site's value */
+	uint32_t threads;		    /* 0: use the site's value */
+	char profile[DATASET_PROFILE_SIZE]; /* section of ~/.aws that has the keys; "": not given */
+	bool env_keys; /* keys=env: keys in the environment take precedence over ~/.aws */
 };
 
-/* It may be staged with keys of the user's environment. */
+/* Returns whether staging may use keys of the user's environment. */
 static inline bool dataset_takes_keys(const struct dataset *d)
 {
 	return d->scheme == DATASET_SCHEME_S3 && !*d->profile;
@@ -106,66 +106,62 @@ struct dataset_list {
 
 void dataset_list_deinit(struct dataset_list *list);
 
-/*
- * Reads a value. err names the item and the hint. On failure *list is untouched.
- * "none" gives an empty list. Names are made and made unique.
- */
+/* Parses a value; "none" gives an empty list. Gives each dataset a unique name. On failure, *list
+ * is unchanged, and err names the item and has a hint. */
 int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err);
 
-/* Writes the canonical form, which reads back to the same list; a name that the reader would
- * not make by itself (a number added) is written out. Caller frees. */
+/* Write the canonical form, which parses to the same list. A name is written if the parser would
+ * not make the same one from the source. The caller frees *textp. */
 int dataset_to_string(const struct dataset *d, char **textp);
 int dataset_list_to_string(const struct dataset_list *list, char **textp);
 
 /*
- * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir,
- * makes those sources absolute (against cwd) and normal. The result is never split or expanded
- * again. An s3:// item without profile= gets keys=env where the environment has keys, else the
- * profile of AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that
- * is not set is refused by name. Names are derived again. On failure the list is half expanded:
- * throw it away.
+ * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir.
+ * Makes those sources absolute, relative to cwd, and normal. The result is never split or expanded
+ * again. An s3:// item without profile= gets keys=env if the environment has keys, else the profile
+ * in AWS_PROFILE. get_env works like getenv(3), with arg. home: NULL if not known. The error names
+ * a variable that is not set. Names are made again. After a failure, the list is partially expanded
+ * and must not be used.
  */
 int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *home,
 			const char *(*get_env)(void *arg, const char *name), void *arg,
 			struct error *err);
 
 /*
- * Joins the values of repeated options: script lines add up; a command line value replaces
- * them, or adds to them when it begins with "+" (which is cut). NULL: not given. Caller frees
- * *valuep, which is NULL when nothing was given. "none" among others is refused by
+ * Joins the values of repeated options. Values of script lines are added. A value on the command
+ * line replaces them, or is added if it begins with "+", which is removed. *valuep is NULL if there
+ * are no values; the caller frees it. "none" together with other items is refused later, by
  * dataset_list_from_string().
  */
 int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 		  const char *const *command_line, size_t n_command_line, struct error *err);
 
-/*
- * Are these, three or more, alike but for numbers in a row? The shell has expanded braces then; the
- * pattern it made them from goes to buf.
- */
+/* Returns whether there are at least three values that differ only by consecutive numbers, because
+ * the shell has expanded braces. The original pattern goes to buf. */
 bool dataset_find_sequence(const char *const *values, size_t n_values, char *buf, size_t size);
 
-/* A letter, then letters, digits and _, fewer than DATASET_NAME_SIZE in all? */
+/* Returns whether text is a letter, followed by letters, digits and _, shorter than
+ * DATASET_NAME_SIZE. */
 bool dataset_name_is_legal(const char *text, size_t n);
 
-/* Name of the environment variable: STAGE_DATA_PATH_<NAME in capitals>. prefix as
- * "STAGE_DATA_PATH_"; buf has at least strlen(prefix) + DATASET_NAME_SIZE bytes. */
+/* Writes the name of the environment variable, STAGE_DATA_PATH_<NAME in capitals> if prefix is
+ * "STAGE_DATA_PATH_". buf has at least strlen(prefix) + DATASET_NAME_SIZE bytes. */
 void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, size_t size);
 
-/* The source for people and logs: with its "@", a query string cut to "?...". Returns buf. */
+/* Writes the source for people and logs: with its "@", and with "?..." for a query string. Returns
+ * buf. */
 char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
 
-/* Its source is the name of one file, and no pattern. */
+/* Makes the source a single file's name instead of a pattern. */
 void dataset_take_literally(struct dataset *d);
 
-/*
- * For an item whose source does not exist: "; ..." with the source that was probably meant, or "".
- * value: as given. Returns buf.
- */
+/* For an item whose source does not exist: writes "; ..." with the source that the user probably
+ * meant, or "". value: the user's value. Returns buf. */
 char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 
-/* The same for an item like "year=2020", which was given in cwd: the user may have meant a file of
- * that name, but the part before "=" is read as a NAME. And for "host:/path", which is read as a
- * file "host" and its DEST. */
+/* Does the same for two other mistakes. In "year=2020", given in cwd, the part before "=" is read
+ * as a NAME, but the user may have meant a file of that name. "host:/path" is read as a file "host"
+ * with a DEST. */
 char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
 			size_t size);
 

@@ -62,7 +62,8 @@ void names_sort(struct names *names)
 		qsort(names->v, names->n, sizeof(*names->v), compare);
 }
 
-/* The brace that closes the one at s, NULL if none. *commap: has a comma of its own level. */
+/* Returns the brace that closes the one at s; NULL if there is none. *commap: there is a comma at
+ * this level. */
 static const char *find_close(const char *s, bool *commap)
 {
 	int depth = 0;
@@ -79,7 +80,7 @@ static const char *find_close(const char *s, bool *commap)
 	return NULL;
 }
 
-/* "000..146" between the braces. */
+/* Parses "000..146" between braces. */
 static bool read_range(const char *s, const char *end, uint64_t *fromp, uint64_t *top, int *widthp)
 {
 	size_t n = strspn(s, "0123456789"), m;
@@ -102,7 +103,7 @@ struct braces {
 
 static int expand_text(const struct braces *b, const char *text, size_t from, int groups);
 
-/* text[0..at) + word + rest, expanded from behind what is settled. */
+/* Expands text[0..at) + word + rest. The part before the word is already expanded. */
 static int put_word(const struct braces *b, const char *text, size_t at, const char *word, size_t n,
 		    const char *rest, int groups)
 {
@@ -192,10 +193,8 @@ int expand_braces(const char *pattern, struct names *out, struct error *err)
 
 /* ---- files ---- */
 
-/*
- * glob(3) passes over what it can't look at, and over the rest of a directory that can't be read. A
- * set would be smaller than on the other nodes. So it gets functions that note the first failure.
- */
+/* glob(3) skips what it cannot read, so a set could be smaller than on other nodes. Therefore glob
+ * gets functions that record the first failure. */
 struct failure {
 	int errnum;
 	char path[PATH_MAX];
@@ -206,7 +205,7 @@ struct dir {
 	char path[];
 };
 
-/* These functions get no argument of the caller's. */
+/* A thread-local variable, because these functions get no argument from the caller. */
 static __thread struct failure *failure;
 
 static void note(const char *path)
@@ -332,8 +331,8 @@ int expand_find_name(const char *pattern)
 
 	if (!path_is_pattern(pattern) || lstat(pattern, &st) < 0)
 		return 0;
-	(void)expand_pattern(pattern, &names,
-			     NULL); /* of a pattern that is too large: as far as it came */
+	/* For a pattern with too many names, use those found so far. */
+	(void)expand_pattern(pattern, &names, NULL);
 	for (size_t i = 0; i < names.n; i++)
 		if (strcmp(names.v[i], pattern) != 0 && lstat(names.v[i], &st) == 0)
 			return 2;
@@ -368,7 +367,8 @@ int expand_list(const char *data, size_t size, const char *dir, struct names *ou
 		error_set(err, EINVAL, "the list is not a text of paths");
 		return error_set_hint(err, -EINVAL, "write a path a line, or leave the @@ out");
 	}
-	if (size >= 3 && !memcmp(data, "\xef\xbb\xbf", 3)) /* of an editor of Windows, like \r */
+	if (size >= 3 && !memcmp(data, "\xef\xbb\xbf", 3)) /* editors on Windows write this mark,
+							    * and "\r" */
 		data += 3;
 	for (; data < end && r == 0; data = next) {
 		const char *nl = memchr(data, '\n', (size_t)(end - data));

@@ -18,28 +18,26 @@ struct names {
 };
 
 void names_deinit(struct names *names);
-/* Copies n bytes of s. -ENOMEM, -E2BIG past EXPAND_MAX_NAMES. */
+/* Adds a copy of the n bytes at s. Returns 0, -ENOMEM, or -E2BIG beyond EXPAND_MAX_NAMES. */
 int names_add(struct names *names, const char *s, size_t n);
-/* By bytes. */
+/* Sorts by byte values. */
 void names_sort(struct names *names);
 
-/* Braces alone; a text without any gives itself. "{}", "{a}" and an open "{" stand for themselves,
- * as in the shell. "{01..10}" keeps the width. Pure. */
+/* Expands braces only. A text without braces is added unchanged. "{}", "{a}" and an unclosed "{"
+ * are ordinary text, as in the shell. "{01..10}" keeps the width. Accesses no files. */
 int expand_braces(const char *pattern, struct names *out, struct error *err);
 
-/* Expands braces, then files. A text without * ? [ is added unchanged, also if no such file exists;
- * a pattern that matches nothing adds nothing. Not sorted. An error names a directory that could
- * not be read, because files in it might match. */
+/* Expands braces, then file patterns. A text without * ? [ is added unchanged, even if no such file
+ * exists. A pattern without matches adds nothing. The result is not sorted. It is an error if a
+ * directory cannot be read, because files in it might match; err names it. */
 int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
-/*
- * A file that is named exactly like the pattern comes before what the pattern fits. 0: there is
- * none, or the text is no pattern; 1: it is there, and no other file is known to fit; 2: it is
- * there, and other files fit.
- */
+/* Looks for a file whose name is exactly the pattern; it takes precedence over matches of the
+ * pattern. Returns 0: there is none, or the text is no pattern; 1: it exists, and no other match is
+ * known; 2: it exists, and other files match. */
 int expand_find_name(const char *pattern);
 
-/* One path a line; empty lines are passed over, "\r\n" is a line's end; relative paths are relative
- * to dir. */
+/* Adds the paths in data, one per line. Skips empty lines and accepts "\r\n". Relative paths are
+ * relative to dir. */
 int expand_list(const char *data, size_t size, const char *dir, struct names *out,
 		struct error *err);

@@ -102,6 +102,6 @@ void member_path_cut_suffix(char *path)
 	if (!s || (s->kind != SUFFIX_TAR && s->kind != SUFFIX_ZIP))
 		return;
 	n -= strlen(s->text);
-	if (strspn(name, ".") < n || n > 2) /* neither "." nor ".." */
+	if (strspn(name, ".") < n || n > 2) /* do not change "..tar" and "...tar" to "." and ".." */
 		name[n] = '\0';
 }

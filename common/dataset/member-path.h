@@ -13,21 +13,20 @@ struct error;
 #define MEMBER_MAX_COMPONENTS 128
 #define MEMBER_MAX_NAME 255
 
-/*
- * The normal, relative form of a member's name ("./a//b/", "/a/b" -> "a/b"; "" is the top itself).
- * Refused by -EINVAL: ".."; by -ENAMETOOLONG: too deep, too long.
- */
+/* Writes the normal, relative form of a member's name: "./a//b/" and "/a/b" become "a/b"; "" is the
+ * top directory. Returns 0, -EINVAL for a name with "..", or -ENAMETOOLONG if it is too deep or too
+ * long. */
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err);
 
-/* "./a//b/./" -> "a/b", in place: a directory that a user names. "." is "". A "/" in front and ".."
- * stay. */
+/* Normalizes a directory that a user names, in place: "./a//b/./" becomes "a/b", "." becomes "".
+ * Keeps a leading "/" and "..". */
 void member_path_trim(char *path);
 
-/* Cuts subdir (NULL: none) and strip components from a clean path, in place. False: the member is
- * left out (it is outside subdir, or nothing is left of its name). The name of subdir itself
- * becomes "". */
+/* Removes subdir (NULL: none) and then `strip` components from a clean path, in place. Returns
+ * false if the member is left out: it is outside subdir, or nothing is left of its name. The name
+ * of subdir itself becomes "". */
 bool member_path_cut(char *path, const char *subdir, uint32_t strip);
 
-/* "train/n01.tar.gz" -> "train/n01": where a nested archive goes. In place; a name without a suffix
- * of ours is left as it is, as are "..tar" and "...tar". */
+/* Makes the name of a nested archive's directory, in place: "train/n01.tar.gz" becomes "train/n01".
+ * A name without a known suffix is unchanged, and so are "..tar" and "...tar". */
 void member_path_cut_suffix(char *path);

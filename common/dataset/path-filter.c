@@ -17,7 +17,7 @@ struct path_filter {
 	struct names include, exclude;
 };
 
-/* "./train/" -> "train" */
+/* Changes "./train/" to "train". */
 static const char *trim(char *pattern)
 {
 	size_t n = strlen(pattern);
@@ -85,7 +85,7 @@ static bool fits_component(const char *pattern, const char *path)
 	return false;
 }
 
-/* path or one of the directories above it. */
+/* Returns whether the pattern matches path or a directory above it. */
 static bool fits_from_top(const char *pattern, const char *path)
 {
 	char a[PATH_FILTER_MAX], b[PATH_FILTER_MAX], *slash;

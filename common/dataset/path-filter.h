@@ -21,9 +21,10 @@ int path_filter_new(struct path_filter **fp, const struct dataset *ds, struct er
 void path_filter_free(struct path_filter *f);
 DEFINE_FREEP(struct path_filter, path_filter_free)
 
-/* Relative, normal paths. A file or link: is it taken? */
+/* All paths are relative and normal. Returns whether the file or link is staged. */
 bool path_filter_takes(const struct path_filter *f, const char *path);
-/* A directory: is everything below it left out? */
+/* Returns whether everything below the directory is left out. */
 bool path_filter_prunes(const struct path_filter *f, const char *dir);
-/* Are there includes, so that a directory only comes with what is taken below it? */
+/* Returns whether there is an include=. Then a directory is made only if something below it is
+ * staged. */
 bool path_filter_has_includes(const struct path_filter *f);
