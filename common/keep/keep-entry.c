@@ -29,7 +29,7 @@ static int read_boot(char buf[static 64])
 	return 0;
 }
 
-/* The time is the file's, set in one step. */
+/* Sets the file's modification time to now, in one system call. */
 static int touch(int dirfd, const char *name)
 {
 	const uint64_t now = clock_ms();
@@ -131,8 +131,9 @@ void keep_entry_drop(const struct keep_entry *e, uint32_t job_id)
 	(void)unlinkat(e->fd, name, 0);
 }
 
-/* In the job's tmpfs, whose top is root's, a directory is the user's; where the tmpfs was
- * unmounted, or never mounted, there is none. */
+/* Returns whether the job is running. In the job's tmpfs, whose root directory belongs to root,
+ * this directory belongs to the user. If the tmpfs was unmounted or never mounted, it does not
+ * exist. */
 static bool is_running(const struct keep *k, const char *job)
 {
 	char path[512];
@@ -143,7 +144,10 @@ static bool is_running(const struct keep *k, const char *job)
 		return false;
 	snprintf(path, sizeof(path), "%s/%u/" RUNDIR_DATA, k->run_dir, id);
 	if (lstat(path, &st) < 0)
-		return errno != ENOENT && errno != ENOTDIR && errno != EACCES; /* nobody knows */
+		return errno != ENOENT && errno != ENOTDIR && errno != EACCES; /* other errors: not
+									        * known, so assume
+									        * that it is running
+									        */
 	return st.st_uid == geteuid();
 }
 
@@ -151,7 +155,7 @@ static bool look_at_leases(const struct keep *k, const struct keep_entry *e, boo
 {
 	_cleanup_(dir_closep) DIR *dir = fd_open_dir(e->fd, ".");
 	struct dirent *d;
-	bool used = !dir; /* nobody knows */
+	bool used = !dir; /* not known, so assume that it is used */
 
 	while (dir && (errno = 0, d = readdir(dir))) {
 		if (strncmp(d->d_name, LEASE, strlen(LEASE)) != 0)

@@ -36,7 +36,7 @@ int keep_empty(const struct keep *k, uint64_t deadline_ms)
 	return keep_for_each_name(k, remove_old, &s);
 }
 
-/* Somebody is at it. */
+/* Returns whether a process is making it and has locked it. */
 static bool is_being_made(const struct keep *k, const char *name)
 {
 	_cleanup_(fd_closep) int fd = openat(k->fd, name, KEEP_DIR_FLAGS);
@@ -44,8 +44,8 @@ static bool is_being_made(const struct keep *k, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* An entry whose leases are over, with its record where that can be read. -EBUSY: it is used, or
- * nobody knows; -ENOTDIR: it is none. */
+/* Opens an entry that no running job uses, and its record if that can be read. Returns -EBUSY if it
+ * is used, or if this is not known; -ENOTDIR if it is not an entry. */
 static int open_unused(const struct keep *k, const char *name, struct keep_entry *e)
 {
 	*e = (struct keep_entry)KEEP_ENTRY_INIT;
@@ -58,7 +58,8 @@ static int open_unused(const struct keep *k, const char *name, struct keep_entry
 		keep_entry_deinit(e);
 		return -EBUSY;
 	}
-	(void)keep_entry_read(e); /* after its last use has ended */
+	(void)keep_entry_read(e); /* after keep_entry_settle(), which may set the time of the last
+				   * use */
 	return 0;
 }
 

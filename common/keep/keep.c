@@ -49,7 +49,8 @@ void keep_close(struct keep *k)
 	fd_closep(&k->fd);
 }
 
-/* A process that holds it for longer was stopped, by the user. */
+/* Waits until the deadline. The lock is normally held for moments only; a process that holds it
+ * longer was stopped by the user. */
 static int lock_fd(int fd, uint64_t deadline_ms)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -129,7 +130,7 @@ int keep_begin(const struct keep *k, const char *name, int *fdp)
 	fd = openat(k->fd, path, KEEP_DIR_FLAGS);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	/* of one that was killed, or something else of that name */
+	/* left by a killed process, or another object with this name */
 	if (fd >= 0 || errno != ENOENT)
 		(void)keep_discard(k, path);
 	fd_closep(&fd);
@@ -146,7 +147,8 @@ int keep_finish(const struct keep *k, const char *name)
 {
 	char path[NAME_MAX_SIZE];
 
-	/* No need of RENAME_NOREPLACE, which not all file systems have: it is locked. */
+	/* RENAME_NOREPLACE, which some file systems lack, is not needed, because the directory is
+	 * locked. */
 	if (faccessat(k->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
 	make_name(path, KEEP_NEW, name);

@@ -25,21 +25,21 @@
 #include "common/protocol/kv.h"
 #include "common/util/cleanup.h"
 
-#define KEEP_MAX_MS (7ULL * 24 * 3600 * 1000) /* whatever a record says */
-#define KEEP_NAME_SIZE 65		      /* of a sum, in hex */
+#define KEEP_MAX_MS (7ULL * 24 * 3600 * 1000) /* upper limit for the value in a record */
+#define KEEP_NAME_SIZE 65		      /* of a sum in hex, and the NUL */
 #define KEEP_DATA "data"
 
 /* Fields of a record: */
-#define KEEP_KEY "key"	     /* all that the name is the sum of */
+#define KEEP_KEY "key"	     /* the text of which the name is the sum */
 #define KEEP_SOURCE "source" /* for people */
-#define KEEP_MS "keep"	     /* how long after its last use it stays */
+#define KEEP_MS "keep"	     /* time for which the dataset may be unused */
 #define KEEP_BYTES "bytes"
 #define KEEP_FILES "files"
-#define KEEP_FINGERPRINT "fingerprint" /* of the data, as it was when it was kept */
+#define KEEP_FINGERPRINT "fingerprint" /* of the data when it was kept */
 
 struct keep {
-	int fd;		     /* of the directory; -1: none */
-	const char *run_dir; /* where the run directories of jobs are */
+	int fd;		     /* of the user's directory; -1: none */
+	const char *run_dir; /* parent of the jobs' run directories */
 };
 
 #define KEEP_INIT                                                                                  \
@@ -47,21 +47,22 @@ struct keep {
 		-1, NULL                                                                           \
 	}
 
-/* Opens that of the caller in the tier. -ENOENT; -EPERM, -EACCES: it is not his alone, or not open
- * to him. */
+/* Opens the caller's directory in the tier. Returns -ENOENT if there is none; -EPERM or -EACCES if
+ * others may use it, or the caller may not. */
 int keep_open(struct keep *k, int tier_fd);
-/* Makes it his alone again. */
+/* Restores the directory's mode, so that only the caller can use it. */
 int keep_shut(int tier_fd);
 void keep_close(struct keep *k);
 
-/* Waits until the deadline (-ETIMEDOUT). For moments: nothing is copied or removed meanwhile. */
+/* Locks the directory. Waits until the deadline, then returns -ETIMEDOUT. The lock is held only for
+ * short operations; data is copied and removed without it. */
 int keep_lock(const struct keep *k, uint64_t deadline_ms);
 void keep_unlock(const struct keep *k);
 
 struct keep_entry {
 	int fd;
 	struct kv *record;
-	uint64_t used_ms; /* clock_ms() of its last use */
+	uint64_t used_ms; /* clock_ms() of the last use */
 };
 
 #define KEEP_ENTRY_INIT                                                                            \
@@ -69,44 +70,48 @@ struct keep_entry {
 		-1, NULL, 0                                                                        \
 	}
 
-/* -ENOENT: there is none; -ESTALE: one that can't be used, by its record. */
+/* Returns -ENOENT if there is no entry, or -ESTALE if its record makes it unusable. */
 int keep_entry_open(const struct keep *k, const char *name, struct keep_entry *e);
 void keep_entry_deinit(struct keep_entry *e);
 
-/* A lease of the job's: 0, or 1 if it had one. The directory is locked. */
+/* Gives the job a lease. Returns 0, or 1 if the job has one already. The directory must be
+ * locked. */
 int keep_entry_take(const struct keep_entry *e, uint32_t job_id);
 void keep_entry_drop(const struct keep_entry *e, uint32_t job_id);
-/* Writes the record, whole or not at all; the data was used now. fd: of the dataset's directory. It
- * is locked, or nobody else's yet. */
+/* Writes the record atomically and sets the time of the last use to now. fd: the dataset's
+ * directory, which must be locked or not visible to others yet. */
 int keep_write_record(int fd, const struct kv *record);
-/* Has a job that is not over a lease? Where that can't be read, yes. */
+/* Returns whether a running job has a lease. If this cannot be determined, returns true. */
 bool keep_entry_is_used(const struct keep *k, const struct keep_entry *e);
-/* Does it still have its name? */
+/* Returns whether the entry still has this name. */
 bool keep_entry_has_name(const struct keep *k, const struct keep_entry *e, const char *name);
 
-/* Begins one, locked as long as *fdp is open. -EBUSY: somebody else is at it. The directory is
- * locked. */
+/* Begins a new dataset, which is locked as long as *fdp is open. Returns -EBUSY if another process
+ * is making it. The directory must be locked. */
 int keep_begin(const struct keep *k, const char *name, int *fdp);
-/* Gives it its name. -EEXIST. The directory is locked. */
+/* Gives a new dataset its name. Returns -EEXIST if the name is in use. The directory must be
+ * locked. */
 int keep_finish(const struct keep *k, const char *name);
 
-/* Takes the name from a dataset, unless a job uses it (-EBUSY). The directory is locked. */
+/* Takes the name from a dataset, so that it can be removed. Returns -EBUSY if a job uses it. The
+ * directory must be locked. */
 int keep_retire(const struct keep *k, const char *name);
-/* Takes the name from whatever it is: keep_empty() removes it. The directory is locked. */
+/* Takes the name from any entry; keep_empty() removes it later. The directory must be locked. */
 int keep_discard(const struct keep *k, const char *name);
-/* Removes entries that have lost their name. Nothing is locked. */
+/* Removes entries that have lost their names. The directory is not locked. */
 int keep_empty(const struct keep *k, uint64_t deadline_ms);
 
-/* Discards and removes entries that are due: unused for their time or for max_ms, of an earlier
- * boot, incomplete, or unknown. Takes the lock itself. */
+/* Discards and removes the entries that are due: unused for their time or for max_ms, from an
+ * earlier boot, incomplete, or unknown. Locks the directory itself. */
 int keep_sweep(const struct keep *k, uint64_t max_ms, uint64_t deadline_ms);
-/* The same for the caller's directory in the tier. If its mode was changed, other users may have
- * written there, so everything that no job uses is removed. 0 if there is no such directory. */
+/* Does the same for the caller's directory in the tier. If its mode was changed, other users may
+ * have written to it, so everything that no job uses is removed. Returns 0 if there is no such
+ * directory. */
 int keep_sweep_tier(int tier_fd, uint64_t max_ms, uint64_t deadline_ms);
-/* Discards and removes the entry that was unused for the longest time. 0: no entry is unused; 1:
- * done. */
+/* Discards and removes the entry that was unused for the longest time. Returns 0: all entries are
+ * in use; 1: an entry was removed. */
 int keep_evict_oldest(const struct keep *k, uint64_t deadline_ms);
 
-/* Calls fn for each dataset that may be used. */
+/* Calls fn for each dataset that can be used. */
 int keep_for_each(const struct keep *k,
 		  int (*fn)(void *arg, const char *name, const struct keep_entry *e), void *arg);
