@@ -111,8 +111,8 @@ static void list_kind(const struct admit_input *in, const struct conf_source *ru
 			add_word(list, size, in->conf->tiers[i].name);
 }
 
-/* In the order of the rule, else memory first, which may stand in no file, then in that of the
- * configuration. */
+/* Lists tiers in the order of the rule. Without one, memory comes first, because it may be in no
+ * file, and the other tiers have the order of the configuration. */
 static void list_auto_tiers(const struct admit_input *in, const struct conf_source *rule,
 			    char *list, size_t size)
 {
@@ -194,7 +194,8 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);
-		if (t->kind == CONF_TIER_MEMORY) /* what may be named in its place */
+		/* other tiers of this kind can be used instead */
+		if (t->kind == CONF_TIER_MEMORY)
 			list_kind(in, rule, false, list, size);
 	}
 	if (dest[0] == '/')

@@ -20,45 +20,43 @@ struct admit_input {
 	const char *user;
 	const char *const *groups;
 	size_t n_groups;
-	const char *gres;	   /* of the job: gres.h; NULL: none */
-	bool permissive;	   /* conf_run_is_free(): everything of one's own is allowed */
+	const char *gres;	   /* generic resources of the job (gres.h); NULL: none */
+	bool permissive;	   /* see conf_run_is_free(): everything that the user may read is
+				    * allowed */
 	struct conf_expand expand; /* for the paths of tiers */
 };
 
 struct admit {
-	char *rule;	  /* name of the section */
-	char *rule_match; /* its pattern */
-	char *web;	  /* for the worker, of addresses (conf_get_web()) */
-	char *methods;	  /* as the section has them */
-	char *tiers;	  /* those that may be used, in order of preference */
+	char *rule;	  /* name of the [source] section */
+	char *rule_match; /* Match= of the rule */
+	char *web;	  /* rules that the worker applies to web addresses (conf_get_web()) */
+	char *methods;	  /* Methods= of the rule */
+	char *tiers;	  /* allowed tiers, in order of preference */
 	uint64_t max_bytes;
 	uint64_t max_readers, max_rate;
 };
 
 void admit_deinit(struct admit *a);
 
-/*
- * 0, or the code and the sentence of the refusal. A name of the catalog is resolved: source,
- * scheme, method and checksum in *d are replaced by those of the site.
- */
+/* Returns 0, or the code of the refusal with a sentence. Resolves a catalogue name: replaces
+ * source, scheme, method and checksum in *d by those of the site. */
 int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
 		  struct error *err);
 
-/* Its single checks, for callers that have only a part of the facts. d: with the catalogue's name
- * resolved. Both return 0, or STAGE_EXIT_REFUSED and the message. */
+/* The single checks, for callers that know only a part of the facts. d: a dataset whose catalogue
+ * name is resolved. Both return 0, or STAGE_EXIT_REFUSED with a message. */
 
-/* Does the rule let it in, wherever it goes? */
+/* Checks whether the rule allows the dataset, whatever its DEST is. */
 int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err);
 
-/* May it go where its DEST says? t: the tier of that name or path, NULL: there is none. */
+/* Checks whether the rule allows DEST. t: the tier with that name or path; NULL: there is none. */
 int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
 		     const struct dataset *d, struct error *err);
 
-/* The reason why keep= has no effect for data that is staged to t; NULL: it has an effect. t is
- * NULL if nothing is staged.
- */
+/* Returns the reason why keep= has no effect for data that is staged to t; NULL: it has an effect.
+ * t is NULL if nothing is staged. */
 const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d);
 
-/* The tier whose path holds an absolute DEST; NULL if none. */
+/* Returns the tier whose path contains an absolute DEST; NULL: none. */
 const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,
 					const char *dest);

@@ -28,7 +28,7 @@ const char *memory_limit_to_string(enum memory_limit limit)
 	return names[limit];
 }
 
-/* The tmpfs of a job has the size of its limit. */
+/* MEMORY_LIMIT_FILESYSTEM is included because the size of a job's tmpfs is the job's limit. */
 bool memory_limit_is_of_job(enum memory_limit limit)
 {
 	return limit == MEMORY_LIMIT_JOB || limit == MEMORY_LIMIT_JOB_PERCENT ||

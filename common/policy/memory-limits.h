@@ -17,42 +17,42 @@ struct kv;
 
 #define MEMORY_LIMITS_NONE UINT64_MAX
 #define MEMORY_LIMITS_JOB_SHARE                                                                    \
-	90 /* percent of its memory that the job and its datasets may fill */
+	90 /* percent of the job's memory that the job and its datasets may use together */
 
 enum memory_limit {
 	MEMORY_LIMIT_NONE,
 	MEMORY_LIMIT_JOB,	  /* MEMORY_LIMITS_JOB_SHARE of the job's memory (--mem) */
 	MEMORY_LIMIT_PERCENT,	  /* MaxMemoryPercent of the node */
-	MEMORY_LIMIT_JOB_PERCENT, /* the same share of the job's memory */
+	MEMORY_LIMIT_JOB_PERCENT, /* MaxMemoryPercent of the job's memory */
 	MEMORY_LIMIT_KEEP_FREE,	  /* KeepFreeMemory */
-	MEMORY_LIMIT_FILESYSTEM,  /* room in the tmpfs */
+	MEMORY_LIMIT_FILESYSTEM,  /* free space in the tmpfs */
 	MEMORY_LIMIT_MAX_BYTES,	  /* MaxBytes of [limits] */
 	MEMORY_LIMIT_QUOTA,	  /* Quota of the tier */
 };
 
-/* "MaxMemoryPercent of this node", … for sentences. */
+/* Returns a phrase for sentences: "MaxMemoryPercent of this node", … */
 const char *memory_limit_to_string(enum memory_limit limit);
 
-/* Would a job with more --mem have more room? */
+/* Returns whether a job with more --mem would have more space. */
 bool memory_limit_is_of_job(enum memory_limit limit);
 
 struct memory_facts {
-	bool memory; /* the tier is memory; false: only MaxBytes and Quota count */
+	bool memory; /* the tier is memory; if false, only MaxBytes and Quota count */
 
-	/* of the job */
-	uint64_t job_limit; /* bytes, 0: not charged to the job */
-	uint64_t job_used;  /* by the job before the first dataset */
+	/* from the job */
+	uint64_t job_limit; /* bytes; 0: memory is not charged to the job */
+	uint64_t job_used;  /* by the job, before its first dataset is staged */
 
-	/* of the configuration */
+	/* from the configuration */
 	uint32_t max_percent; /* 0: none */
 	uint64_t keep_free;
 	uint64_t max_bytes;  /* 0: none */
 	uint64_t tier_quota; /* 0: none */
 
-	/* of the ledger */
+	/* space granted to datasets */
 	uint64_t tier_reserved; /* granted in this tier */
 	uint64_t all_reserved;	/* granted in all tiers */
-	uint64_t unwritten;	/* granted in memory, not yet there */
+	uint64_t unwritten;	/* granted in memory and not written yet */
 
 	/* measured */
 	uint64_t node_total; /* 0: not known */
@@ -60,15 +60,18 @@ struct memory_facts {
 	uint64_t fs_free; /* MEMORY_LIMITS_NONE: not known */
 };
 
-/* The facts that a configuration has; the others are not known. t: the tier, NULL: none. */
+/* Sets the facts that the configuration contains; the others are set to "not known". t: the tier;
+ * NULL: none. */
 void memory_facts_init(struct memory_facts *f, const struct conf *conf, const struct conf_tier *t);
 
-/* Copies all fields except measured ones to the task of a worker (docs/protocol.md), and back. */
+/* Copy all fields, except the measured ones, to the task of a worker (docs/protocol.md), and
+ * back. */
 void memory_facts_to_kv(const struct memory_facts *f, struct kv *kv);
 void memory_facts_from_kv(struct memory_facts *f, const struct kv *kv);
 
-/* The bytes that may still be granted in the tier. *limitp (may be NULL): the tightest limit. */
+/* Returns the bytes that may still be granted in the tier. *limitp: the tightest limit; limitp may
+ * be NULL. */
 uint64_t memory_limits_get_have(const struct memory_facts *f, enum memory_limit *limitp);
 
-/* percent of size, without overflow. */
+/* Returns `percent` percent of size, without overflow. */
 uint64_t memory_limits_get_share(uint64_t size, uint32_t percent);
