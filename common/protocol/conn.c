@@ -76,7 +76,7 @@ int conn_listen(const char *path, struct error *err)
 	return steal_fd(&fd);
 }
 
-/* unix(7): the credentials are those of the time of connect() or listen(). */
+/* The credentials are those at the time of connect() or listen() (unix(7)). */
 int conn_get_peer(int fd, uid_t *uidp, pid_t *pidp)
 {
 	struct ucred cred;
@@ -144,7 +144,7 @@ int conn_recv(int fd, struct kv **kvp)
 	return conn_recv_fds(fd, kvp, NULL, 0, NULL);
 }
 
-/* Takes what came in *msg; whatever is more than max_fds is closed. Returns how many came. */
+/* Takes the descriptors in *msg and closes those beyond max_fds. Returns the number of all. */
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max_fds)
 {
 	size_t total = 0;
@@ -187,9 +187,9 @@ int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_f
 
 	if (!data)
 		return -ENOMEM;
-	/* ECONNRESET is said once, and before what the peer sent, where it ended with something
-	 * unread (sk_err of unix_release_sock() in Linux's net/unix/af_unix.c). What it sent is
-	 * still there. */
+	/* If the peer ended without reading everything, ECONNRESET is reported once, before the
+	 * peer's own messages (sk_err of unix_release_sock() in Linux's net/unix/af_unix.c). The
+	 * messages can still be received. */
 	do {
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));

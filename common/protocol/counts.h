@@ -10,22 +10,22 @@
 #include <stdint.h>
 
 enum count {
-	/* The keeper's own: */
+	/* The keeper counts these itself: */
 	COUNT_JOBS,
 	COUNT_JOBS_NOT_SET_UP,
 
-	/* What became of datasets: */
+	/* Datasets by result: */
 	COUNT_READY,
 	COUNT_FAILED,
 	COUNT_CANCELLED,
 
-	/* How they were made visible, in the order of enum dataset_method from copy on: */
+	/* Datasets by method, in the order of enum dataset_method, from copy on: */
 	COUNT_BY_COPY,
 	COUNT_BY_EXTRACT,
 	COUNT_BY_MOUNT,
 	COUNT_BY_LINK,
 
-	/* Why they failed, in the order of enum stage_cause from STAGE_CAUSE_RULES on: */
+	/* Failures by cause, in the order of enum stage_cause, from STAGE_CAUSE_RULES on: */
 	COUNT_CAUSE_RULES,
 	COUNT_CAUSE_SPACE,
 	COUNT_CAUSE_TIME,
@@ -37,15 +37,15 @@ enum count {
 	COUNT_CAUSE_OTHER,
 
 	COUNT_MOUNTS,
-	COUNT_KEEPER_DEATHS, /* who cleans up after it counts it */
+	COUNT_KEEPER_DEATHS, /* counted by the process that cleans up after the keeper */
 
-	/* Not sums but the state of the node, as who cleans up found it last: */
+	/* The state of the node at the last clean-up, instead of a sum: */
 	COUNT_BREAKER_OPEN, /* 0 or 1 */
-	COUNT_LEFTOVERS,    /* what it could not clean up */
+	COUNT_LEFTOVERS,    /* leftovers that could not be removed */
 
 	COUNT_N_THINGS = 48,
 
-	/* By method, as above. */
+	/* Sums by method, in the same order: */
 	COUNT_BYTES_COPY = COUNT_N_THINGS,
 	COUNT_BYTES_EXTRACT,
 	COUNT_BYTES_MOUNT,
@@ -59,6 +59,7 @@ enum count {
 	COUNT_N = 64,
 };
 
-/* What a job may say at most: who lies for a thousand jobs breaks nobody's arithmetic. */
+/* Upper limits for one job's figures. They prevent an overflow of the sums even if a thousand jobs
+ * send wrong figures. */
 #define COUNT_MAX_THINGS 4096
 #define COUNT_MAX_AMOUNT (1LL << 50)

@@ -21,10 +21,10 @@
 #define HELPER_MAX_GROUPS 65536
 #define HELPER_NAME_SIZE 256
 
-/* As the system user. CONF: of the file, "" for the usual one. Root writes it, as its own command
- * line has it. */
+/* Tasks of the system user. CONF: path of the configuration, "" for the default; root passes it on
+ * from its own command line. */
 
-/* "site" CONF, asked for by root itself */
+/* "site" CONF: the settings that root needs; root itself asks for them. */
 struct helper_site {
 	int32_t r;
 	int32_t launch; /* enum conf_launch */
@@ -33,16 +33,19 @@ struct helper_site {
 	uint64_t max_files, cleanup_timeout_ms, abort_after_ms, keep_free_memory;
 	bool enabled, mounts, has_namespace;
 	char log_file[PATH_MAX]; /* "": none */
-	char metrics[PATH_MAX];	 /* the same */
-	char text[1024];	 /* what is wrong with the configuration, or why staging is off */
+	char metrics[PATH_MAX];	 /* "": none */
+	char text[1024];	 /* the error in the configuration, or the reason why staging is
+				  * off */
 };
 
-/* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads
- * for that job. WHICH: the index of a tier (of a sweep, which takes them all), its mark
- * (common/config/conf.h: of a job, whose configuration may be older than this one), or
- * HELPER_NAMESPACE. -EIO: the configuration can't be read; -EINVAL: not a disk's; -ENOENT, -ESTALE:
- * no tier has that index, or mark. JOB 0: whatever the job (a sweep); -EINVAL where the path is a
- * job's or the site makes it. */
+/*
+ * "path" CONF WHICH JOB UID GID NODE: resolves a path of the configuration for a job. NODE: "" for
+ * the host's name. WHICH: the index of a tier (for a sweep, which handles all tiers), its mark
+ * (common/config/conf.h; for a job, whose configuration may be older than this one), or
+ * HELPER_NAMESPACE. JOB 0: for no particular job (a sweep). -EIO: the configuration cannot be read;
+ * -EINVAL: not a disk tier, or JOB is 0 and the path depends on the job or the site makes it;
+ * -ENOENT, -ESTALE: no tier has that index, or that mark.
+ */
 #define HELPER_NAMESPACE "-1"
 struct helper_path {
 	int32_t r;
@@ -51,21 +54,22 @@ struct helper_path {
 	char path[PATH_MAX];
 };
 
-/* "metrics": writes the figures of the file fd 4 (RUNDIR_METRICS) as text to fd 3, which is a file
- * here; the exit status is the answer: 0, or KEEPER_EXIT_EXEC and an errno. */
+/* "metrics": reads the figures from fd 4 (RUNDIR_METRICS) and writes them as text to fd 3, which is
+ * a file here. The exit status is the answer: 0, or KEEPER_EXIT_EXEC plus an errno. */
 
-/* "account" UID GID, asked for by root itself: what the user's processes get of his account. */
+/* "account" UID GID: the groups, name and home of the user, for the user's processes; root itself
+ * asks for them. */
 struct helper_user {
 	int32_t r;
-	bool known; /* there is one; else the gid is all */
+	bool known; /* the account exists; otherwise only the gid is used */
 	uint32_t n_groups;
 	gid_t groups[HELPER_MAX_GROUPS];
-	char name[HELPER_NAME_SIZE], home[PATH_MAX]; /* "": not known, or too long */
+	char name[HELPER_NAME_SIZE], home[PATH_MAX]; /* "": not known or too long */
 };
 
-/* As the job's user, "over" CONF JOB NODE: does Slurm (squeue) say that the job is over on this
- * node? NODE: its NodeName, or "" where that is not known. -ESRCH: yes, and text says how; 0: no;
- * another -errno: it does not tell, and text says why. */
+/* A task of the job's user, "over" CONF JOB NODE: asks Slurm (squeue) whether the job is over on
+ * this node. NODE: its NodeName, or "" if it is not known. -ESRCH: it is over, and text has the
+ * reason; 0: it is not over; another -errno: Slurm gives no answer, and text has the reason. */
 struct hand_over {
 	int32_t r;
 	char text[512];

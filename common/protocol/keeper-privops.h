@@ -17,124 +17,130 @@
 #include "common/slurm/job-cgroup.h"
 
 enum privop_kind {
-	/* Directories and names in them: dir, name, n: the numbers in the name (enum privop_name).
-	 */
-	PRIVOP_OPEN_BASE = 1, /* dir: PRIVOP_DIR_RUN or _TRASH, made where it is missing. An fd
-			       * (O_PATH: see PRIVOP_LIST) */
-	PRIVOP_OPEN_TIER, /* text: path of a disk tier, PRIVOP_DIR_TIER from now on; n: which one
-			   * it is in the configuration (struct helper_path), -1: in none. An fd;
-			   * -EPERM: it is not root's, link by link; -ENOENT: nothing of ours stands
-			   * in it, and the configuration does not name it; -EINPROGRESS: as for
-			   * PRIVOP_SITE */
-	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; uid, gid: whose it is by root's
-			   * mark, 0: not known; an fd (O_PATH) */
+	/* Directories and names in them. Arguments: dir; name (enum privop_name); n: the numbers in
+	 * the name. */
+	PRIVOP_OPEN_BASE = 1, /* dir: PRIVOP_DIR_RUN or _TRASH, which is made if it is missing.
+			       * Returns an fd (O_PATH: see PRIVOP_LIST) */
+	PRIVOP_OPEN_TIER, /* text: path of a disk tier, which becomes PRIVOP_DIR_TIER; n: the tier's
+			   * index in the configuration (struct helper_path), -1: in none. Returns
+			   * an fd; -EPERM: a part of the path does not belong to root alone;
+			   * -ENOENT: the configuration does not name the path, and nothing of ours
+			   * is in it; -EINPROGRESS: as for PRIVOP_SITE */
+	PRIVOP_OPEN_DIR,  /* a job's directory. r: its number for later requests; uid, gid: the
+			   * job's user by root's mark, 0: not known. Returns an fd (O_PATH) */
 	PRIVOP_CLOSE_DIR, /* dir */
-	PRIVOP_CHECK_DIR, /* dir2 is still the directory of that name: r 0; 1: it is not */
-	PRIVOP_MAKE_DIR,  /* A job's own and its `mounts`: root's, 0711. In PRIVOP_DIR_TIER:
-			   * PRIVOP_NAME_KEEP becomes the job's user's, and may be there;
-			   * PRIVOP_NAME_TIER is root's, 0711, with a directory of his in it
-			   * (common/protocol/tier-name.h). -EPERM: any other; -EDQUOT: these were
-			   * PRIVOP_MAX_DIRS, PRIVOP_NAME_KEEP not counted */
-	PRIVOP_RENAME,	  /* to name2 (with the same numbers) in dir2 */
-	PRIVOP_REMOVE,	  /* A file or an empty directory; of a tier, with the user's in it */
-	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. An fd to read by */
-	PRIVOP_BIND,	  /* dir. Makes the job's socket, the user's. An fd */
+	PRIVOP_CHECK_DIR, /* r 0: dir2 is still the directory with that name; 1: it is not */
+	PRIVOP_MAKE_DIR,  /* makes a job's directory, or its `mounts`, as root with mode 0711. In
+			   * PRIVOP_DIR_TIER: PRIVOP_NAME_KEEP is made for the job's user, and may
+			   * exist; PRIVOP_NAME_TIER is made as root with mode 0711, with a
+			   * directory of the user in it (common/protocol/tier-name.h). -EPERM:
+			   * another name; -EDQUOT: PRIVOP_MAX_DIRS were made, not counting
+			   * PRIVOP_NAME_KEEP */
+	PRIVOP_RENAME,	  /* renames to name2, with the same numbers, in dir2 */
+	PRIVOP_REMOVE,	  /* removes a file or an empty directory; in a tier, with the user's
+			   * directory in it */
+	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. Returns an fd for reading */
+	PRIVOP_BIND,	  /* dir. Makes the job's socket for the user. Returns an fd */
 
-	/* Mounts: on that name in dir */
-	PRIVOP_MEMORY, /* dir, n: bytes, inodes. Mounts the job's tmpfs, root's, and makes the
-			* user's directories in it (common/protocol/rundir.h) */
+	/* Mounts. They are made on that name in dir. */
+	PRIVOP_MEMORY, /* dir, n: bytes, inodes. Mounts the job's tmpfs as root, and makes the
+		        * user's directories in it (common/protocol/rundir.h) */
 	PRIVOP_RESIZE, /* dir, n: bytes */
-	PRIVOP_SLOT, /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has
-		      * no copy */
-	PRIVOP_DETACH,	     /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, of a job that is open or of what
-			      * the job's user keeps, or below the tmpfs (name:
-			      * PRIVOP_NAME_MEMORY), no link and no "..". Detaches what is topmost
-			      * there; -EXDEV: something is mounted on the way */
-	PRIVOP_REPEAT,	     /* text: a mount namespace, where the mount is repeated */
-	PRIVOP_OPEN_WAITING, /* dir, name (a slot's): how many requests of its connection wait for
-			      * an answer. An fd; -ENOENT: it has no connection */
-	PRIVOP_ABORT,	     /* dir, name (a slot's), whose connection is broken; the same */
+	PRIVOP_SLOT, /* name, n: slot, number of fds. Mounts a FUSE slot. Returns the fds, of which
+		      * root keeps no copy */
+	PRIVOP_DETACH,	     /* n[2]: 1: detaches the topmost mount; 0: any mount there, lazily */
+	PRIVOP_DETACH_BELOW, /* text: a path without links and "..", below PRIVOP_DIR_TIER (a
+			      * directory of an open job, or of the data that the job's user keeps),
+			      * or below the tmpfs (name: PRIVOP_NAME_MEMORY). Detaches the topmost
+			      * mount on it; -EXDEV: there is a mount on the way */
+	PRIVOP_REPEAT,	     /* text: a mount namespace, in which the mount is repeated */
+	PRIVOP_OPEN_WAITING, /* dir, name (of a slot). Returns an fd from which the number of
+			      * unanswered requests can be read; -ENOENT: the slot has no
+			      * connection */
+	PRIVOP_ABORT,	     /* dir, name (of a slot): ends its connection; the same error */
 
 	/* Processes */
-	PRIVOP_SITE,  /* What root has looked up for itself: an fd of a struct helper_site */
-	PRIVOP_USER,  /* The same of the job's user; r: 1: there is one; 0: there is none. Both:
-		       * -EINPROGRESS:  not yet, an PRIVOP_EXITED comes; else why not, and it may be
-		       * tried again */
+	PRIVOP_SITE,  /* the answer that root has looked up itself: an fd of a struct helper_site */
+	PRIVOP_USER,  /* the same for the job's user; r 1: the account exists; 0: it does not. Both:
+		       * -EINPROGRESS: not yet, a PRIVOP_EXITED follows; another -errno: the reason
+		       * for a failure; it may be tried again */
 	PRIVOP_SPAWN, /* name: enum privop_program, uid, gid, n: PRIVOP_SPAWN_*, nice, number of
-		       * words; text: the words, each ended by NUL. r: pid, n[1]: start. An fd, of a
-		       * socket: what comes beside a packet of one byte in it becomes its 3, 4, …,
-		       * and its output. It waits for PRIVOP_GO, and takes them then; where the
-		       * socket was closed there are none. The words are those
-		       * behind "stage-helper", a task first; other programs are given theirs by
-		       * root, are the job's user's, with the account's groups, and wait for
-		       * PRIVOP_USER */
-	PRIVOP_CHECK_PROGRAM, /* n: enum privop_program. Is it there? -EPERM: not root's alone */
-	PRIVOP_GO,	      /* n: 1: the last one spawned may begin; 0: it ends */
-	PRIVOP_LOOK, /* n: pid. r: 1: it is stopped; n[1]: its start; n[2]: 1: its program is
-		      * Slurm's step daemon; -ESRCH, of a zombie, too */
-	PRIVOP_KILL, /* n: pid, start (0: a child of ours), signal: SIGKILL, SIGTERM or SIGCONT.
-		      * -ESRCH; -EPERM: another signal; or neither a process of the job's user (in a
-		      * clean-up: of one whose directory is open) nor a keeper of such a job. For a
-		      * job's keeper that is a run, not a clean-up */
-	PRIVOP_KILL_CHILDREN, /* all but the manager and what root itself asks for, orphans of
-				 theirs included. r: how many there were */
-	PRIVOP_FOLLOW,	      /* text: a set of CPUs to be on */
-	PRIVOP_OPEN_PROC, /* The node's processes, where possible without hidepid=. An fd (O_PATH)
-			   */
+		       * words; text: the words, each ended by NUL. r: pid, n[1]: start. Returns an
+		       * fd of a socket: descriptors that are sent in it with a packet of one byte
+		       * become the program's 3, 4, … and its output. It takes them after PRIVOP_GO;
+		       * if the socket was closed, there are none. The words follow "stage-helper",
+		       * beginning with a task. Other programs get their words from root, run as the
+		       * job's user with the account's groups, and need PRIVOP_USER first */
+	PRIVOP_CHECK_PROGRAM, /* n: enum privop_program. Checks that it exists; -EPERM: it does not
+			       * belong to root alone */
+	PRIVOP_GO,	      /* n: 1: the process that was spawned last may begin; 0: it ends */
+	PRIVOP_LOOK, /* n: pid. r 1: the process is stopped; n[1]: its start; n[2] 1: its program is
+		      * Slurm's step daemon; -ESRCH, also for a zombie */
+	PRIVOP_KILL, /* n: pid, start (0: a child of the keeper), signal: SIGKILL, SIGTERM or
+		      * SIGCONT. Allowed are processes of the job's user (in a clean-up: of the
+		      * users of jobs whose directories are open), and keepers of these jobs; the
+		      * manager of a run may signal only other runs, no clean-ups. -ESRCH; -EPERM:
+		      * not allowed */
+	PRIVOP_KILL_CHILDREN, /* kills all children and the orphans of their children, except the
+			       * manager and root's own helpers. r: how many there were */
+	PRIVOP_FOLLOW,	      /* text: a set of CPUs to run on */
+	PRIVOP_OPEN_PROC,     /* Returns an fd (O_PATH) of /proc, without hidepid= if possible */
 
-	/* Cgroups, below cgroup file systems alone */
-	PRIVOP_HOLD_GROUP, /* n: enum privop_group; text: the job's directory in that hierarchy. It
-			    * is where PRIVOP_SPAWN_GROUPS leads from now on; of the memory
-			    * JOB_CGROUP_OURS in it, which is made */
-	PRIVOP_ENTER_GROUPS, /* n: pid of a child of ours, which goes to all groups that are held */
+	/* Cgroups, below cgroup file systems only */
+	PRIVOP_HOLD_GROUP,   /* n: enum privop_group; text: the job's directory in that hierarchy.
+			      * PRIVOP_SPAWN_GROUPS uses it from now on. In the memory hierarchy,
+			      * makes JOB_CGROUP_OURS in it and uses that */
+	PRIVOP_ENTER_GROUPS, /* n: pid of a child, which is moved to all groups that are held */
 	PRIVOP_REMOVE_GROUP, /* n: enum privop_group, 1: the job is over; text: as for
-			      * PRIVOP_HOLD_GROUP. Of the memory JOB_CGROUP_OURS, with all of
-			      * its processes; the job's directory if it is over, and empty */
-	PRIVOP_JOIN_GROUP,   /* text: a file tasks or cgroup.procs, that we and the manager go to */
+			      * PRIVOP_HOLD_GROUP. In the memory hierarchy, removes JOB_CGROUP_OURS
+			      * with all its processes. Removes the job's directory if the job is
+			      * over and the directory is empty */
+	PRIVOP_JOIN_GROUP,   /* text: a file tasks or cgroup.procs, to which keeper and manager
+			      * move */
 
 	/* The site's files */
-	PRIVOP_OPEN_LOG, /* Once. -EPERM: a directory on its way is not root's alone */
-	PRIVOP_TEXT, /* The file of figures; n: 0: makes a new one beside it, which is fd 3 of the
-		      * task "metrics" then; 1: that one gets the name. -EPERM: the same */
+	PRIVOP_OPEN_LOG, /* once. -EPERM: a directory in its path does not belong to root alone */
+	PRIVOP_TEXT, /* the file of metrics; n: 0: makes a new file next to it, which becomes fd 3
+		      * of the task "metrics"; 1: gives the new file the name. -EPERM: as above */
 
-	/* More of directories */
-	PRIVOP_WRITE, /* dir, name: enum privop_file, n: bytes of text, 1: they come after those
-		       * that were written before. No file grows beyond PRIVOP_MAX_RECORD; the
-		       * manager gets no descriptor that could be written to */
+	/* More operations on directories */
+	PRIVOP_WRITE, /* dir, name: enum privop_file, n: bytes of text; 1: append them to those
+		       * written before. No file becomes larger than PRIVOP_MAX_RECORD. The manager
+		       * gets no descriptor for writing */
 	PRIVOP_LOCK,  /* dir, n: enum privop_lock. The keeper itself holds the lock of a job's
-		       * directory, so it is free when the keeper is gone. -EBUSY: another has
-		       * it */
+		       * directory, so the lock is free when the keeper has ended. -EBUSY: another
+		       * process has the lock */
 
-	/* More of mounts */
+	/* More operations on mounts */
 	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after its NUL a
-		       * mount namespace or nothing; n[0]: 1: read-only. An fd, of a socket: the fd
-		       * that comes beside a packet of one byte in it is bind mounted on what is
-		       * there, nosuid, nodev and private; in that namespace, too. There must be the
-		       * user's directory or file, of RUNDIR_PLACE_MODE. The fd is what the user
-		       * owns, or in one of the job's slots. The operation comes back by it, r: 0;
-		       * or -errno, and it may be mounted. Nothing in PRIVOP_PLACE_SECONDS: it may
-		       * be mounted yet */
+		       * mount namespace or nothing; n[0]: 1: read-only. Returns an fd of a socket.
+		       * The fd that is sent in it with a packet of one byte is bind mounted on that
+		       * path, nosuid, nodev and private, also in that namespace. The path must be
+		       * an entry of the user with RUNDIR_PLACE_MODE. The fd must belong to the user
+		       * or be in one of the job's slots. The operation comes back through the
+		       * socket with r: 0; or -errno, although it may be mounted. Without an answer
+		       * within PRIVOP_PLACE_SECONDS, it may still be mounted later */
 
-	/* Texts. The manager shares no pipe with root */
-	PRIVOP_LOG,    /* text: lines for the site's log, as many bytes as are left; -EBADF: it is
-			* not open */
-	PRIVOP_ANSWER, /* text: what the plugin reads; once, then it hears no more */
+	/* Texts. The manager has no pipe to a process of root. */
+	PRIVOP_LOG,    /* text: lines for the site's log. Bytes beyond the keeper's quota for the
+		        * log are dropped. -EBADF: the log is not open */
+	PRIVOP_ANSWER, /* text: the answer that the plugin reads; can be sent once */
 
-	/* What is in a directory of root's. The manager has no descriptor to list it by: it could
-	 * do that into memory that a FUSE server backs, and the kernel would keep the directory's
-	 * lock */
+	/* Listing a directory of root. The manager has no descriptor for this: it could list into
+	 * memory that a FUSE server backs, and the kernel would hold the directory's lock for that
+	 * time. */
 	PRIVOP_LIST, /* dir: PRIVOP_DIR_RUN or _TRASH; n: 1: from the beginning. r: bytes of text,
-		      * which are entries as of getdents64(2); 0: there are no more */
+		      * which has entries as from getdents64(2); 0: there are no more */
 
 	PRIVOP_N,
 
 	/* Messages that the keeper sends without a request */
-	PRIVOP_EXITED, /* n: pid, status as of waitpid(2), of a child: it is reaped */
+	PRIVOP_EXITED, /* n: pid and status (as from waitpid(2)) of a child that has ended and was
+		        * reaped */
 	PRIVOP_OVER,   /* the keeper was told to end */
 };
 
-/* What is called so, with the numbers n[0] and n[1]. */
+/* Names of files and directories; n[0] and n[1] are the numbers in them. */
 enum privop_name {
 	PRIVOP_NAME_SOCK, /* in a job's directory */
 	PRIVOP_NAME_FAILED,
@@ -155,29 +161,29 @@ enum privop_name {
 };
 
 enum privop_file {
-	PRIVOP_FILE_STATE, /* not to be written */
+	PRIVOP_FILE_STATE, /* only for reading */
 	PRIVOP_FILE_STATE_NEW,
 	PRIVOP_FILE_FAILED,
-	PRIVOP_FILE_CRASHES, /* what is written comes at its end, in a clean-up alone */
-	PRIVOP_FILE_BREAKER, /* is made, in a clean-up alone */
-	PRIVOP_FILE_METRICS, /* is written over */
+	PRIVOP_FILE_CRASHES, /* appended to, only in a clean-up */
+	PRIVOP_FILE_BREAKER, /* made only in a clean-up */
+	PRIVOP_FILE_METRICS, /* overwritten */
 	PRIVOP_N_FILES,
 };
 
 enum privop_lock {
-	PRIVOP_LOCK_TAKE, /* until PRIVOP_LOCK_FREE or PRIVOP_CLOSE_DIR */
+	PRIVOP_LOCK_TAKE, /* held until PRIVOP_LOCK_FREE or PRIVOP_CLOSE_DIR */
 	PRIVOP_LOCK_FREE,
-	PRIVOP_LOCK_LOOK, /* r 0: nobody has it */
-	/* Two numbers of the reaper's, which follow root's mark in the file (leftover.h) */
+	PRIVOP_LOCK_LOOK, /* r 0: no process has the lock */
+	/* Two numbers of the reaper, which follow root's mark in the file (leftover.h). */
 	PRIVOP_LOCK_WRITE, /* n[1], n[2] */
-	PRIVOP_LOCK_READ,  /* the same, in the answer; 0: none were written */
+	PRIVOP_LOCK_READ,  /* the same numbers in the answer; 0: none were written */
 };
 
 enum privop_dir {
 	PRIVOP_DIR_RUN,
 	PRIVOP_DIR_TRASH,
 	PRIVOP_DIR_TIER,
-	PRIVOP_DIR_FREE, /* from here on by PRIVOP_OPEN_DIR */
+	PRIVOP_DIR_FREE, /* this and higher numbers: from PRIVOP_OPEN_DIR */
 	PRIVOP_N_DIRS = 7,
 };
 
@@ -188,20 +194,20 @@ enum privop_program {
 	PRIVOP_N_PROGRAMS,
 };
 
-#define PRIVOP_SPAWN_WRITER 2  /* the first to be killed when memory runs out */
-#define PRIVOP_SPAWN_DIES 4    /* with the keeper */
-#define PRIVOP_SPAWN_OUTPUT 8  /* the last fd is its stdout and stderr, else /dev/null */
-#define PRIVOP_SPAWN_SYSTEM 16 /* as the system user; uid and gid are not looked at */
-#define PRIVOP_SPAWN_SERVER 32 /* the last to be killed when memory runs out */
-#define PRIVOP_SPAWN_GROUPS 64 /* in the groups of PRIVOP_HOLD_GROUP */
+#define PRIVOP_SPAWN_WRITER 2  /* killed first when memory runs out */
+#define PRIVOP_SPAWN_DIES 4    /* ends with the keeper */
+#define PRIVOP_SPAWN_OUTPUT 8  /* the last fd is its stdout and stderr, instead of /dev/null */
+#define PRIVOP_SPAWN_SYSTEM 16 /* runs as the system user; uid and gid are ignored */
+#define PRIVOP_SPAWN_SERVER 32 /* killed last when memory runs out */
+#define PRIVOP_SPAWN_GROUPS 64 /* runs in the groups of PRIVOP_HOLD_GROUP */
 
 #define PRIVOP_MAX_FDS 16
 #define PRIVOP_PLACE_SECONDS 2
 #define PRIVOP_MAX_ARGS 12
 #define PRIVOP_TEXT_SIZE (PATH_MAX + 1024)
 
-/* Hierarchies of cgroups v1 where a job has a directory. In v2 it has one, which counts as the
- * first. */
+/* The hierarchies of cgroups v1 in which a job has a directory. In v2 there is one, which counts as
+ * the first. */
 enum privop_group {
 	PRIVOP_GROUP_MEMORY,
 	PRIVOP_GROUP_CPUS,
@@ -220,14 +226,14 @@ struct privop {
 	char text[PRIVOP_TEXT_SIZE];
 };
 
-/* /run is memory. Records, counts and sentences in it have a bound: a record of all processes and
- * tiers that a job can have takes 74 KiB. So has the number of directories that one keeper makes,
- * in tiers as well. */
+/* /run is in memory, so records, counts and sentences in it are limited: a record of all processes
+ * and tiers that a job can have takes 74 KiB. The number of directories that one keeper makes is
+ * limited, too, also in tiers. */
 #define PRIVOP_MAX_RECORD (256 << 10)
 #define PRIVOP_MAX_DIRS 64
-#define PRIVOP_MAX_CPUS 8192	  /* bits of the set of PRIVOP_FOLLOW */
-#define PRIVOP_MAX_FILE (4 << 20) /* elsewhere, of what the system user's processes write */
+#define PRIVOP_MAX_CPUS 8192	  /* bits of the set for PRIVOP_FOLLOW */
+#define PRIVOP_MAX_FILE (4 << 20) /* size of other files that processes of the system user write */
 
-/* Descriptors that the manager is started with: */
+/* Descriptors of the manager at its start: */
 #define MANAGER_FD_KEEPER 3
-#define MANAGER_FD_SPEC 4 /* run: the plugin's */
+#define MANAGER_FD_SPEC 4 /* for a run: the spec from the plugin */

@@ -37,7 +37,8 @@ void keys_free(struct keys *keys)
 
 /* ---- what they may be ---- */
 
-/* No header can be cut by them. */
+/* Copies the value if all bytes are printable ASCII, so that it cannot end a line of an HTTP
+ * header. */
 static bool take(char *buf, size_t size, const char *value)
 {
 	size_t n = strlen(value);

@@ -19,34 +19,35 @@ struct kv;
 
 struct keys {
 	char access[256], secret[256];
-	char token[4096]; /* of a session; "": none */
+	char token[4096]; /* of a temporary session; "": none */
 };
 
 enum {
 	KEYS_E_SUCCESS,
-	KEYS_E_NONE, /* one of the two is not there */
-	KEYS_E_BAD,  /* too long, or with a byte that keys can't have */
+	KEYS_E_NONE, /* the access key or the secret key is missing */
+	KEYS_E_BAD,  /* too long, or with a byte that is not allowed in keys */
 };
 
-/* Empty, in a place of their own. -ENOMEM. A machine that locks no memory for us is no failure. */
+/* Makes empty keys in memory of their own. Returns 0 or -ENOMEM. If the memory cannot be locked,
+ * this is ignored. */
 int keys_new(struct keys **keysp);
-/* Wiped first. */
+/* Erases the keys, then frees them. */
 void keys_free(struct keys *keys);
 DEFINE_FREEP(struct keys, keys_free)
 
-/* The three variables; one that is empty is not set. Unless it succeeds *keys is wiped, and err
- * says which variable it was. */
+/* Reads the three variables; an empty one counts as not set. On failure, *keys is erased, and err
+ * names the variable. */
 int keys_from_env(struct keys *keys, struct error *err);
-/* Takes them out of this process's environment, also as /proc shows it. */
+/* Removes them from this process's environment, including the copy that /proc shows. */
 void keys_forget_env(void);
 
-/* The fields access, secret and token; without the first there are none. *keys is wiped unless it
- * succeeds. */
+/* Write and read the fields access, secret and token. If access is missing, there are no keys. On
+ * failure, *keys is erased. */
 void keys_to_kv(const struct keys *keys, struct kv *kv);
 int keys_from_kv(struct keys *keys, const struct kv *kv);
 
-/* A descriptor from which one process can read the keys, once, by keys_from_fd(). A process that
- * passes it on does not see them. -errno. */
+/* Returns a descriptor from which one process can read the keys, once, with keys_from_fd(), or
+ * -errno. A process that only passes the descriptor on does not see the keys. */
 int keys_to_fd(const struct keys *keys);
-/* KEYS_E_* or -errno. fd stays the caller's. Does not block. */
+/* Returns KEYS_E_* or -errno. fd stays the caller's. Does not block. */
 int keys_from_fd(struct keys *keys, int fd);

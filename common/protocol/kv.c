@@ -15,7 +15,7 @@ struct kv {
 	char *data;
 	size_t size, room;
 	size_t n_fields;
-	int failure; /* first failure of adding: -errno or KV_E_* */
+	int failure; /* first failure of kv_set*(): -errno or KV_E_* */
 };
 
 static bool key_is_valid(const char *key, size_t n)
@@ -29,13 +29,13 @@ static bool key_is_valid(const char *key, size_t n)
 	return true;
 }
 
-/* Lends the field "key=value" with that key. */
+/* Returns the field "key=value" with that key; lent. */
 static char *kv_find(const struct kv *kv, const char *key, size_t n)
 {
 	char *p = kv->data, *end;
 
 	if (kv->size == 0)
-		return NULL; /* nor any data */
+		return NULL; /* data is NULL, too */
 	end = kv->data + kv->size;
 	for (; p < end; p += strlen(p) + 1)
 		if (*p == *key && !strncmp(p, key, n) && p[n] == '=')
@@ -125,7 +125,7 @@ static int reserve(struct kv *kv, size_t more)
 		room *= 2;
 	if (room == kv->room)
 		return 0;
-	bigger = malloc(room); /* not realloc(), which would leave the old bytes where they were */
+	bigger = malloc(room); /* realloc() could leave a copy of the old bytes in freed memory */
 	if (!bigger)
 		return -ENOMEM;
 	if (kv->data) {
@@ -218,8 +218,8 @@ uint64_t kv_get_u64(const struct kv *kv, const char *key, uint64_t dflt)
 	return v && parse_uint64(v, &n) == 0 ? n : dflt;
 }
 
-/* Keys are lent from inside the encoding, where they end with '='; so they are handed out as a
- * copy of at most KV_MAX_KEY bytes in a rotating place of the calling thread. */
+/* Keys are not NUL-terminated in the encoding, so a copy is lent, in one of a few buffers of the
+ * calling thread that are used in turn. */
 bool kv_get_field(const struct kv *kv, size_t i, const char **keyp, const char **valuep)
 {
 	static __thread char keys[4][KV_MAX_KEY + 1];

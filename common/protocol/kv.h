@@ -23,7 +23,7 @@ struct kv;
 
 enum {
 	KV_E_SUCCESS,
-	KV_E_MALFORMED, /* bad key, missing '=', no final NUL, a key twice */
+	KV_E_MALFORMED, /* bad key, missing '=', no final NUL, duplicate key */
 	KV_E_TOO_BIG,	/* more than KV_MAX_SIZE bytes or KV_MAX_FIELDS fields */
 };
 
@@ -32,22 +32,22 @@ int kv_new_from_data(struct kv **kvp, const void *data, size_t size);
 void kv_free(struct kv *kv);
 DEFINE_FREEP(struct kv, kv_free)
 
-/* Adding fails once and for all: the first failure is kept and kv_get_data() reports it.
- * The value is copied. A key that is there already is replaced. */
+/* Add a field with a copy of the value, or replace the field with this key. Failures are permanent:
+ * kv_get_data() returns the first one. */
 void kv_set(struct kv *kv, const char *key, const char *value);
 void kv_setf(struct kv *kv, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void kv_set_u64(struct kv *kv, const char *key, uint64_t value);
 
-/* Lends the encoded form. 0, -ENOMEM, or KV_E_*. */
+/* Lends the encoded form. Returns 0, -ENOMEM or KV_E_*. */
 int kv_get_data(const struct kv *kv, const void **datap, size_t *sizep);
 
-/* Lends the value; NULL if absent. */
+/* Returns the value, lent; NULL if the key is absent. */
 const char *kv_get(const struct kv *kv, const char *key);
-/* "" if absent. */
+/* Returns "" if the key is absent. */
 const char *kv_get_or_empty(const struct kv *kv, const char *key);
-/* dflt if absent or not a number. */
+/* Returns dflt if the key is absent or the value is not a number. */
 uint64_t kv_get_u64(const struct kv *kv, const char *key, uint64_t dflt);
 
-/* The i-th field in order; false past the end. */
+/* Gets the i-th field. Returns false beyond the last one. */
 bool kv_get_field(const struct kv *kv, size_t i, const char **keyp, const char **valuep);

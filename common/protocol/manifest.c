@@ -54,7 +54,7 @@ void manifest_close(struct manifest *m)
 	free(m);
 }
 
-/* "\n" -> "\\n", "\\" -> "\\\\". */
+/* Escapes a newline as "\n" and a backslash as "\\". */
 static char *escape_path(const char *path)
 {
 	char *out = malloc(2 * strlen(path) + 1), *o = out;
@@ -160,14 +160,15 @@ static bool has_lease(int fd, const char *name)
 
 	if (!d)
 		return dir >= 0 || errno != ENOENT;
-	dir = -1; /* d's */
+	dir = -1; /* d owns the descriptor now */
 	while ((errno = 0, e = readdir(d)))
 		if (!strncmp(e->d_name, MANIFEST_LEASE_PREFIX, strlen(MANIFEST_LEASE_PREFIX)))
 			return true;
 	return errno != 0;
 }
 
-/* Two nodes may both find that no lease is left. The rename has one winner, who removes. */
+/* Gives a lease back, and removes the directory if it was the last lease. Two nodes may both find
+ * that no lease is left. Only one rename succeeds, and that node removes the directory. */
 static int give_back(int above, const char *name, const char *lease, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL, *aside = NULL;
@@ -179,7 +180,7 @@ static int give_back(int above, const char *name, const char *lease, struct erro
 	aside = strutil_printf(".%s.%s", name, lease);
 	if (!aside)
 		return error_set(err, ENOMEM, "out of memory");
-	r = rmtree_at(above, aside, NULL, err); /* of a crash after the rename */
+	r = rmtree_at(above, aside, NULL, err); /* left by a crash after the rename */
 	if (r < 0)
 		return r;
 	if (unlinkat(above, path, 0) < 0 && errno != ENOENT && errno != ENOTDIR)
@@ -188,13 +189,14 @@ static int give_back(int above, const char *name, const char *lease, struct erro
 		return 0;
 	if (renameat(above, name, above, aside) < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "rename %s", name);
-	/* A node that has come since saw its lease under the right name. */
+	/* A node that came after the check has a lease in the directory with the old name. */
 	if (has_lease(above, aside) && renameat(above, aside, above, name) == 0)
 		return 0;
 	return rmtree_at(above, aside, NULL, err);
 }
 
-/* A directory that is not the caller's alone has no lease of his. */
+/* Opens the parent directory of a lease. If it does not belong to the caller alone, it cannot
+ * contain one of the caller's leases. */
 static int open_above(const char *path, int *fdp, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -266,7 +268,7 @@ int manifest_release(const char *path, int (*unmount)(const char *target, struct
 	r = fd_read_file(fd, MANIFEST_MAX_SIZE, &data, &size);
 	if (r < 0)
 		return error_errno(err, -r, "read %s", path);
-	end = strrchr(data, '\n'); /* what stands behind it is a torn line */
+	end = strrchr(data, '\n'); /* the text after the last newline is an incomplete line */
 	while (end) {
 		*end = '\0';
 		line = strrchr(data, '\n');

@@ -15,16 +15,15 @@ struct error;
 struct manifest;
 
 enum manifest_kind {
-	MANIFEST_TREE,	/* a directory or file of ours, removed by rmtree_at() */
+	MANIFEST_TREE,	/* one of our directories or files, removed by rmtree_at() */
 	MANIFEST_MOUNT, /* a FUSE mount made without a keeper: fusermount3 -u -z */
-	MANIFEST_LEASE, /* a file DIR/use.NODE: one of several nodes uses DIR. It is removed, and
-			 * with the last of DIR's leases DIR goes, and the directory that DIR is in,
-			 * if that is empty */
+	MANIFEST_LEASE, /* a file DIR/use.NODE: one of several nodes uses DIR. With the last lease,
+			 * DIR itself is removed, and also its parent directory if that is empty */
 };
 
-#define MANIFEST_LEASE_PREFIX "use." /* and the name of a node */
+#define MANIFEST_LEASE_PREFIX "use." /* followed by the name of a node */
 
-/* Opens (creates, 0600) the file at path. */
+/* Opens the file at path; creates it with mode 0600. */
 int manifest_open(struct manifest **mp, const char *path, struct error *err);
 void manifest_close(struct manifest *m);
 DEFINE_FREEP(struct manifest, manifest_close)
@@ -32,12 +31,13 @@ DEFINE_FREEP(struct manifest, manifest_close)
 int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err);
 
 /* Removes the objects that the file at path lists, the newest first, then empties the file.
- * unmount: undoes a MANIFEST_MOUNT. Keeps the first error and continues. 0 if there is no file. */
+ * unmount() undoes a MANIFEST_MOUNT. After an error it continues, and returns the first error.
+ * Returns 0 if there is no file. */
 int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
 		     struct error *err);
 
-/* The same for all files in the directory dir that are named as the last component of
- * RUNDIR_MANIFEST, alone or with ".<dataset>" behind it; that without comes last. Keeps the
- * first error and continues. No directory: 0. */
+/* Does the same for all manifests in the directory dir: files with the name of RUNDIR_MANIFEST's
+ * last component, alone or followed by ".<dataset>". The one without a dataset comes last. After an
+ * error it continues, and returns the first error. Returns 0 if there is no directory. */
 int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),
 			 struct error *err);

@@ -31,7 +31,7 @@
 
 #define RUNDIR_LOCK "lock"
 #define RUNDIR_STATE "state"
-#define RUNDIR_STATE_TMP "state.tmp" /* until it is whole */
+#define RUNDIR_STATE_TMP "state.tmp" /* while it is being written */
 #define RUNDIR_FAILED "failed"
 #define RUNDIR_SOCK "sock"
 #define RUNDIR_MOUNTS "m"
@@ -41,31 +41,32 @@
 #define RUNDIR_MANIFEST "t/.stage/manifest"
 #define RUNDIR_TMP "t/.stage/tmp"
 #define RUNDIR_DATA "t/data"
-/* The mode of an entry in it that waits for its mount. Datasets have no sticky bit. */
+/* The mode of an empty entry in RUNDIR_DATA on which a dataset will be mounted. Datasets themselves
+ * have no sticky bit. */
 #define RUNDIR_PLACE_MODE 01000
 #define RUNDIR_TRASH ".trash"
 
-/* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/manager/breaker.h). */
+/* In STAGE_RUN_DIR: while this file exists, no keeper is started (daemon/manager/breaker.h). */
 #define RUNDIR_BREAKER ".breaker"
-#define RUNDIR_CRASHES ".crashes" /* eight bytes a crash: clock_ms() in host order */
+#define RUNDIR_CRASHES ".crashes" /* eight bytes per crash: clock_ms() in host byte order */
 
-/* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/protocol/counts.h,
- * where metrics are on. */
+/* In STAGE_RUN_DIR, root 0600: the node's figures since boot (common/protocol/counts.h). Exists if
+ * metrics are on. */
 #define RUNDIR_METRICS ".metrics"
 
-/* Where the variables of a job's data point until the plugin on the node has set them: a path that
- * does not exist. */
+/* The variables of a job's data have this path until the plugin on the node replaces it. It does
+ * not exist. */
 #define RUNDIR_NOT_STAGED STAGE_RUN_DIR "/NOT-STAGED-ON-THIS-NODE"
 
 #define RUNDIR_MAX_SLOTS 64
 
-/* The beginning of the file `lock`. Root writes it when it makes the directory, and nobody else
- * can. */
+/* The beginning of the file `lock`. Root writes it when it makes the directory. Nobody else can
+ * write it. */
 struct rundir_mark {
 	uid_t uid; /* 0: not known */
 	gid_t gid;
 	char sluid[SLUID_SIZE]; /* "": not known */
 };
 
-/* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */
+/* Writes STAGE_RUN_DIR/<job>[/<name>]. Returns the length, or -ENAMETOOLONG. */
 int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name);

@@ -9,9 +9,9 @@
 
 #define SLUID_SIZE 15
 
-/* Has the text the form of a SLUID: an 's' and 13 digits and capital letters? */
+/* Returns whether text has the form of a SLUID: an 's' and 13 digits or capital letters. */
 bool sluid_is_valid(const char *text);
 
-/* The SLUID of the job whose step this process is in, by /proc/self/cgroup; buf has SLUID_SIZE
- * bytes. NULL: none. */
+/* Reads from /proc/self/cgroup the SLUID of the job to which this process belongs. buf has
+ * SLUID_SIZE bytes. Returns buf, or NULL if there is none. */
 const char *sluid_read_own(char *buf);

@@ -21,5 +21,6 @@ enum stage_state {
 const char *stage_state_to_string(enum stage_state s);
 int stage_state_from_string(const char *s, enum stage_state *sp);
 
-/* ready, released or failed: a waiter is answered now. */
+/* Returns whether the state is ready, released or failed. Clients that wait get their answer
+ * then. */
 bool stage_state_is_final(enum stage_state s);

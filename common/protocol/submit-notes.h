@@ -8,7 +8,7 @@
 #define SUBMIT_NOTES_ENV "STAGE_SUBMIT_FD"
 #define SUBMIT_NOTES_MAX_SIZE (16u << 20)
 
-#define SUBMIT_NOTE_ENVIRONMENT 'e' /* STAGE_DATA */
-#define SUBMIT_NOTE_SCRIPT 's'	    /* of a line of the script */
+#define SUBMIT_NOTE_ENVIRONMENT 'e' /* the value of STAGE_DATA */
+#define SUBMIT_NOTE_SCRIPT 's'	    /* a value in the script */
 #define SUBMIT_NOTE_COMMAND_LINE 'c'
-#define SUBMIT_NOTE_ANSWER '=' /* the value that takes the place of all others */
+#define SUBMIT_NOTE_ANSWER '=' /* the value that replaces all others */

@@ -69,7 +69,7 @@ bool tier_name_is_open(mode_t mode)
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg)
 {
-	/* Not opened anew: who was handed it may not be allowed to. */
+	/* A duplicate: a process that has received dirfd may not be allowed to open it again. */
 	_cleanup_(fd_closep) int fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
