@@ -13,9 +13,9 @@
 #include "common/util/cleanup.h"
 
 #define DATA_RLIMIT_THREAD (16u << 20)
-#define DATA_RLIMIT_OWN_THREADS 8 /* readers ahead, hash, … */
+#define DATA_RLIMIT_OWN_THREADS 8 /* for reading ahead, checksums, … */
 
-/* Bytes that count already; sanitizers have terabytes. 0: not known. */
+/* Returns the bytes that already count; with sanitizers these are terabytes. 0: not known. */
 static uint64_t get_data_size(void)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/statm", "re");

@@ -8,15 +8,14 @@
 
 #include <stdint.h>
 
-/* Room for xz's largest dictionary, 1.5 GiB, and all else. Others need 128 MiB at most (zstd). */
+/* Enough for xz's largest dictionary, 1.5 GiB, and everything else. Other formats need at most 128
+ * MiB (zstd). */
 #define DATA_RLIMIT_MIB 2048u
 
-/*
- * From now on, this process and its children get at most that much memory in addition to what they
- * use, and to the stacks and buffers of n_threads. Requests for more fail with ENOMEM. A second
- * call changes nothing.
- */
+/* Limits the memory of this process and its children to DATA_RLIMIT_MIB, in addition to what they
+ * use now and to the stacks and buffers of n_threads. Larger requests fail with ENOMEM. A second
+ * call has no effect. */
 void data_rlimit_set(unsigned n_threads);
 
-/* The same with a smaller limit: `more` bytes. An existing limit can only become smaller. */
+/* Does the same with a limit of `more` bytes. It can only lower an existing limit. */
 void data_rlimit_set_to(uint64_t more, unsigned n_threads);

@@ -11,5 +11,5 @@
  * Landlock. */
 int landlock_forbid_writing(void);
 
-/* 1 or more; -errno: there is none. */
+/* Returns the version, 1 or more; -errno if there is no Landlock. */
 int landlock_get_version(void);

@@ -12,20 +12,20 @@
 #include "common/util/cleanup.h"
 #include "common/util/log.h"
 
-/* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's.
- */
+/* Needed by stage-fetch, but not by a worker. The name service binds netlink sockets. */
 static const unsigned denied_without_network[] = {
 	__NR_socket,
 	__NR_bind,
 };
 
-/* What stage-fetch does not need and a worker does. */
+/* Needed by a worker, but not by stage-fetch. */
 static const unsigned denied_to_fetcher[] = {
 	__NR_accept,
 	__NR_accept4,
 };
 
-/* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
+/* The calls for reading requests and the image, answers, memory, locks, one message to stagingd,
+ * and the log. */
 #define SERVER_MAX_CALLS 35
 static const unsigned server_calls[] = {
 	__NR_read,
@@ -35,7 +35,7 @@ static const unsigned server_calls[] = {
 	__NR_splice,
 	__NR_pipe2,
 	__NR_fcntl,
-	__NR_fstat, /* has an archive changed? No path can be given to it. */
+	__NR_fstat, /* checks whether an archive has changed; it takes no path */
 	__NR_close,
 	__NR_mmap,
 	__NR_munmap,
@@ -66,10 +66,9 @@ static const unsigned server_calls[] = {
 };
 _Static_assert(ARRAY_SIZE(server_calls) <= SERVER_MAX_CALLS, "what it may do is little");
 
-/*
- * What the other threads of such a process do in addition: they wait, for stagingd too, copy the
- * image into what is open, and end those that were started before.
- */
+/* Additional calls of the other threads of an image server. They wait, also for messages of
+ * stagingd, copy the image to an open descriptor, and end the processes that were started
+ * before. */
 static const unsigned beside_server_calls[] = {
 	__NR_pwrite64,	 __NR_lseek,	 __NR_fstat,
 #ifdef __NR_newfstatat
@@ -130,7 +129,7 @@ void sandbox_enter_beside_server(void)
 	unsigned calls[ARRAY_SIZE(server_calls) + ARRAY_SIZE(beside_server_calls)];
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 
-#ifdef STAGE_SANITIZED /* LeakSanitizer looks at all threads from there, in the end */
+#ifdef STAGE_SANITIZED /* LeakSanitizer examines all threads from the main thread at the end */
 	if (syscall(__NR_gettid) == getpid())
 		return;
 #endif

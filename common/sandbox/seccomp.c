@@ -32,10 +32,11 @@
 #define SECCOMP_ARCH 0
 #endif
 
-#define SECCOMP_MAX_CALLS 200 /* a jump of BPF goes 255 far */
+#define SECCOMP_MAX_CALLS 200 /* a BPF jump can skip at most 255 instructions */
 #define SECCOMP_MAX_RULES 15
 #define SECCOMP_X32_BIT 0x40000000
-#define SECCOMP_CLONE3 435 /* on all architectures; older headers lack these */
+/* The numbers are the same on all architectures. Older headers lack them. */
+#define SECCOMP_CLONE3 435
 #define SECCOMP_OPENAT2 437
 #define SECCOMP_QUOTACTL_FD 443
 #define SECCOMP_FCHMODAT2 452
@@ -51,10 +52,10 @@ static const unsigned starting_programs[] = {
 	__NR_execveat,
 };
 
-/* Calls of other kernels' headers are missing in some: each has its own #ifdef. */
+/* Some headers lack some of these calls, so these have an #ifdef each. */
 static const unsigned denied_to_all[] = {
 /* other processes */
-#ifndef STAGE_SANITIZED /* LeakSanitizer looks at its own in this way */
+#ifndef STAGE_SANITIZED /* LeakSanitizer traces its own process */
 	__NR_ptrace,
 #endif
 	__NR_process_vm_readv,
@@ -66,7 +67,7 @@ static const unsigned denied_to_all[] = {
 #ifdef __NR_process_madvise
 	__NR_process_madvise,
 #endif
-	/* sockets: what is open is all there is */
+	/* sockets: only open ones can be used */
 	__NR_listen,
 	/* mounts and namespaces */
 	__NR_mount,
@@ -91,7 +92,7 @@ static const unsigned denied_to_all[] = {
 #endif
 	SECCOMP_OPEN_TREE_ATTR,
 	__NR_open_by_handle_at,
-	/* the inside of the kernel */
+	/* interfaces to the kernel's internals */
 	__NR_bpf,
 	__NR_perf_event_open,
 	__NR_userfaultfd,
@@ -119,7 +120,7 @@ static const unsigned denied_to_all[] = {
 	__NR_keyctl,
 	__NR_add_key,
 	__NR_request_key,
-	/* what files have beyond mode and times */
+	/* attributes of files other than mode and times */
 	__NR_mknodat,
 #ifdef __NR_mknod
 	__NR_mknod,
@@ -129,7 +130,7 @@ static const unsigned denied_to_all[] = {
 	__NR_fsetxattr,
 	SECCOMP_SETXATTRAT,
 	SECCOMP_FILE_SETATTR,
-	/* the machine */
+	/* settings of the machine */
 	__NR_reboot,
 	__NR_swapon,
 	__NR_swapoff,
@@ -144,15 +145,14 @@ static const unsigned denied_to_all[] = {
 #endif
 };
 
-/* What changes files, of those who only write to what they are handed */
+/* Calls that change files, forbidden to programs that only write to descriptors they get */
 static const unsigned changing_files[] = {
 	__NR_unlinkat,
 	__NR_renameat2,
 	__NR_mkdirat,
 	__NR_linkat,
 	__NR_symlinkat,
-	/* A descriptor that it is handed is written to and nothing else: its size and mode are
-	   another's. */
+	/* Even for these descriptors, size and mode belong to another program. */
 	__NR_fchmod,
 	__NR_fchmodat,
 	SECCOMP_FCHMODAT2,
@@ -192,14 +192,14 @@ static const unsigned changing_files[] = {
 #endif
 };
 
-/* When a rule gives its answer */
+/* Condition under which a rule applies */
 enum when {
 	WHEN_BITS,  /* the argument has one of these bits */
-	WHEN_VALUE, /* it has this value */
+	WHEN_VALUE, /* the argument has this value */
 	WHEN_CALLED,
 };
 
-/* A call that gets an answer of its own, by the low half of an argument */
+/* Gives a call another answer, depending on the lower 32 bits of an argument */
 struct rule {
 	unsigned call;
 	enum when when;
@@ -207,16 +207,16 @@ struct rule {
 	uint32_t value, answer;
 };
 
-/* No new code: what was mapped when the program started is all that it runs. And no limits of
- * others. */
+/* Forbids new code: only what was mapped when the program started can run. Forbids changing the
+ * limits of other processes. */
 static const struct rule own_alone[] = {
 	{ __NR_mmap, WHEN_BITS, 2, PROT_EXEC, REFUSE },
 	{ __NR_mprotect, WHEN_BITS, 2, PROT_EXEC, REFUSE },
 	{ __NR_prlimit64, WHEN_BITS, 0, UINT32_MAX, REFUSE },
 };
 
-/* Threads and processes, but in no namespaces of their own. The flags of clone3() lie where no
- * filter sees them; libc takes clone() where there is none. */
+/* Allows threads and processes, but no new namespaces. A filter cannot see the flags of clone3(),
+ * so this call is reported as missing; libc then uses clone(). */
 #define NEW_NAMESPACES                                                                             \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
 	 CLONE_NEWPID | CLONE_NEWNET)
@@ -228,8 +228,8 @@ static const struct rule own_alone[] = {
 
 static const struct rule no_namespaces[] = { NO_NAMESPACES };
 
-/* The same, and files are opened for reading alone. The flags of openat2() lie where no filter sees
- * them; a library takes openat() where there is none. */
+/* Also allows opening files for reading only. A filter cannot see the flags of openat2(), so this
+ * call is reported as missing; libraries then use openat(). */
 #define WRITING (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 #ifdef __NR_open
 #define OPEN_READS { __NR_open, WHEN_BITS, 1, WRITING, REFUSE },
@@ -245,9 +245,9 @@ static const struct rule no_namespaces[] = { NO_NAMESPACES };
 
 static const struct rule no_writing[] = { NO_NAMESPACES, NO_WRITING };
 
-/* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by
- * which the kernel sends a signal to another process: it would go to the owner. It ends with the
- * process that started it. */
+/* Also allows only local sockets (AF_UNIX is 1), and forbids limits and CPUs of other processes.
+ * Forbids setting an owner of a descriptor, because the kernel would send signals to that process.
+ * Forbids changing PR_SET_PDEATHSIG, so that the process ends with its parent. */
 static const struct rule alone_and_local[] = {
 	NO_NAMESPACES,
 	NO_WRITING,
@@ -265,13 +265,13 @@ static const struct rule alone_and_local[] = {
 struct filter {
 	const unsigned *calls;
 	size_t n_calls;
-	uint32_t these, others; /* what the calls get, and all others */
+	uint32_t these, others; /* the answers to the calls in `calls`, and to all others */
 	const struct rule *rules;
 	size_t n_rules;
 	unsigned flags;
 };
 
-/* Those that we know have the low half of an argument first. */
+/* Loads the lower 32 bits of an argument. On the supported architectures, they come first. */
 static size_t add_rule(struct sock_filter *code, const struct rule *rule)
 {
 	size_t n = 0;
@@ -323,8 +323,8 @@ static int install(const struct filter *f)
 	prog.len = (unsigned short)n;
 	r = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, f->flags, &prog);
 	if (r < 0)
-		return errno == EINVAL ? -ENOSYS : -errno; /* EINVAL: a kernel without filters */
-	return r == 0 ? 0 : -EBUSY;			   /* a thread has filters of its own */
+		return errno == EINVAL ? -ENOSYS : -errno; /* EINVAL: the kernel has no filters */
+	return r == 0 ? 0 : -EBUSY;			   /* a thread has other filters */
 }
 
 int seccomp_allow(const unsigned *calls, size_t n)
@@ -344,7 +344,7 @@ enum may {
 	MAY_START_PROGRAMS = 2,
 };
 
-/* What nobody needs, and these */
+/* Denies the calls that no program needs, and these. */
 static int deny(const unsigned *calls, size_t n, unsigned may, const struct rule *rules,
 		size_t n_rules)
 {

@@ -9,22 +9,24 @@
 
 #include <stddef.h>
 
-/* These and no others, mmap() and mprotect() without PROT_EXEC, prlimit64() of pid 0; the calling
- * thread. */
+/* Restricts the calling thread to these calls. mmap() and mprotect() are allowed only without
+ * PROT_EXEC, prlimit64() only for pid 0. */
 int seccomp_allow(const unsigned *calls, size_t n);
 
-/* All but these and what none of our programs needs (starting programs, mounts, namespaces, other
- * processes' memory, keys, devices, the kernel's inside, the machine's settings), and no new
- * namespaces (clone3() is said to be missing); all threads. */
+/* Denies these calls to all threads, and calls that none of our programs needs: starting programs,
+ * mounts, namespaces, other processes' memory, keys, devices, the kernel's internals, the machine's
+ * settings. New namespaces are denied, too, and clone3() is reported as missing. */
 int seccomp_deny(const unsigned *calls, size_t n);
 
-/* The same, but programs may be started: they have the filter, too. */
+/* Does the same, but allows programs to be started. They inherit the filter. */
 int seccomp_deny_but_programs(const unsigned *calls, size_t n);
 
-/* As seccomp_deny(), and no file is opened for writing or cut by open() (openat2() is said to be
- * missing), and none is made, moved, removed or cut, or gets another mode or owner. */
+/* Does the same as seccomp_deny(). Also denies opening files for writing and truncating them by
+ * open() (openat2() is reported as missing), and making, moving, removing or truncating files and
+ * changing their mode or owner. */
 int seccomp_deny_writing(const unsigned *calls, size_t n);
 
-/* As seccomp_deny_writing(), no sockets but local ones, no limits or CPUs of another process than
- * the caller (pid 0), and no owner or signal of a descriptor: the kernel signals a file's owner. */
+/* Does the same as seccomp_deny_writing(). Also denies sockets other than local ones, the limits
+ * and CPUs of other processes (pid 0 is allowed), and setting the owner or signal of a descriptor,
+ * because the kernel sends signals to the owner. */
 int seccomp_confine(const unsigned *calls, size_t n);
