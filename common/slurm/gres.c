@@ -5,7 +5,7 @@
 #define PREFIX "gres/"
 #define SEPARATOR '+'
 
-/* What Slurm has in names of gres, without what separates fields of a spec. */
+/* Characters that Slurm allows in names of gres, except those that separate fields of a spec. */
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 static const char *get_next(const char *word, char separator)
@@ -24,7 +24,7 @@ static bool has(const char *names, const char *name, size_t n)
 	return false;
 }
 
-/* One word: "nvme", "gpu:a100:4", "nvme=1". */
+/* Adds one word: "nvme", "gpu:a100:4" or "nvme=1". */
 static void add_word(char names[static GRES_SIZE], const char *word)
 {
 	const size_t n = strspn(word, letters), used = strlen(names);
@@ -56,7 +56,7 @@ bool gres_has(const char *names, const char *name)
 
 bool gres_is_list(const char *names, size_t n)
 {
-	size_t word = 0; /* letters of it so far */
+	size_t word = 0; /* letters of the current name so far */
 
 	for (size_t i = 0; i < n; i++) {
 		if (names[i] == SEPARATOR ? word == 0

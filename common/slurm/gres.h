@@ -10,15 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GRES_SIZE 256 /* of a list of names */
+#define GRES_SIZE 256 /* of a list of names, with its NUL */
 
-/* Adds to names what text asks for: "nvme:100,gpu:a100:4", "gres/nvme=1", "none". Of
- * --tres-per-node (tres) only words with "gres/" count. A name that has no place in a list, or no
- * room, is left out. */
+/* Adds the names in text: "nvme:100,gpu:a100:4", "gres/nvme=1", "none". In a value of
+ * --tres-per-node (tres), only words with "gres/" count. A name that is not valid in a list, or for
+ * which there is no room, is left out. */
 void gres_add(char names[static GRES_SIZE], const char *text, bool tres);
 
-/* Is name in the list? */
+/* Returns whether name is in the list. */
 bool gres_has(const char *names, const char *name);
 
-/* Is it a list as gres_add() makes it, of n bytes, not empty? */
+/* Returns whether the n bytes are a list as gres_add() makes it, and not empty. */
 bool gres_is_list(const char *names, size_t n);

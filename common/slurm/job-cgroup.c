@@ -11,15 +11,15 @@
 
 #include "common/util/cleanup.h"
 
-#define SLUIDS "s[0-9A-Z]*" /* names that may be a SLUID */
-#define MAX_DEPTH 8 /* of groups below a job's: step, task, and what a container makes in there */
+#define SLUIDS "s[0-9A-Z]*" /* pattern of names that may be a SLUID */
+#define MAX_DEPTH 8 /* of groups below a job's: step, task, and groups that a container makes */
 
-/* A directory that is looked for in the entries of another one. */
+/* Looks for a directory of the job below dir. */
 typedef int (*find_fn)(const struct job_cgroup_job *job, const char *dir, char *buf, size_t size);
 
-/* By the first entry of top with that pattern in which find() finds it; by readdir(3), because
- * glob(3) takes a directory that it can't read for an empty one. -ENODEV: there is not even an
- * entry. */
+/* Calls find() for each entry of top that matches the pattern, until it succeeds. Uses readdir(3),
+ * because glob(3) reports an unreadable directory as an empty one. Returns -ENODEV if no entry
+ * matches. */
 static int find_among(const char *top, const char *pattern, find_fn find,
 		      const struct job_cgroup_job *job, char *buf, size_t size)
 {
@@ -41,7 +41,7 @@ static int find_among(const char *top, const char *pattern, find_fn find,
 	return dir && errno ? -errno : r;
 }
 
-/* Exists the directory? Then it is the answer. */
+/* Writes the path of name in dir to buf. Returns 0 if it exists, or -errno. */
 static int take(const char *dir, const char *name, char *buf, size_t size)
 {
 	if (snprintf(buf, size, "%s/%s", dir, name) >= (int)size)
@@ -57,7 +57,8 @@ static int find_in_v1(const struct job_cgroup_job *job, const char *slurm, char 
 	return take(slurm, name, buf, size);
 }
 
-/* The title of a step daemon names its job. Only root moves a process to that group of a step. */
+/* Returns whether the process is Slurm's step daemon of the job: the daemon's title names the job.
+ * Only root can move a process to the group of a step that find_daemon() reads. */
 static bool is_daemon_of(unsigned pid, uint32_t job_id)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -83,7 +84,7 @@ static int find_daemon(const struct job_cgroup_job *job, const char *step, char 
 	return -ENOENT;
 }
 
-/* A SLUID's directory in which a step of the job runs */
+/* Returns a SLUID's directory if a step of the job runs in it. */
 static int find_by_daemon(const struct job_cgroup_job *job, const char *dir, char *buf, size_t size)
 {
 	int r = find_among(dir, "step_*", find_daemon, job, buf, size);
@@ -215,7 +216,8 @@ static bool is_ours(const char *name)
 	return strncmp(name, JOB_CGROUP_OURS, strlen(JOB_CGROUP_OURS)) == 0;
 }
 
-/* 1: a process is in it; 0: none, or it has just gone. */
+/* Returns 1 if there is a process in the group; 0 if there is none, or if the group was just
+ * removed; -errno. */
 static int has_process(int dir)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, "cgroup.procs",
@@ -245,8 +247,8 @@ static int look_into(int parent, const char *name, unsigned depth)
 		close(fd);
 		return r;
 	}
-	/* Slurm's are in groups of the steps; in the job's own directory are those that we have put
-	 * there. */
+	/* Slurm puts processes into the groups of steps. Processes in the job's own directory were
+	 * put there by us. */
 	r = depth < MAX_DEPTH ? has_process(fd) : 0;
 	if (depth == 0)
 		return r;
@@ -260,7 +262,8 @@ static int look_into(int parent, const char *name, unsigned depth)
 
 int job_cgroup_is_populated(const struct job_cgroup_job *job)
 {
-	/* Which of them Slurm uses is the site's choice; v2 is found beside each. */
+	/* The site decides which of them Slurm uses. With v2, each look-up finds the same
+	 * directory. */
 	static const char *const controllers[] = { "freezer", "memory", "cpuset", "devices",
 						   "cpuacct" };
 	struct job_cgroup_mounts m;

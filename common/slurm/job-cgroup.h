@@ -22,9 +22,9 @@
 
 #define JOB_CGROUP_MAX_CONTROLLERS 5
 
-/* Whose groups are looked for. */
-/* Our group of a job's memory, in the job's directory beside the steps. The other hierarchies have
- * none: a set of CPUs that is below the job's would keep Slurm from changing that. */
+/* The name of our group in a job's directory of the memory hierarchy, next to the groups of the
+ * steps. In other hierarchies there is no such group: a cpuset below the job's would keep Slurm
+ * from changing the job's CPUs. */
 #define JOB_CGROUP_OURS "stage-data"
 
 struct job_cgroup_job {
@@ -33,40 +33,41 @@ struct job_cgroup_job {
 	const char *sluid; /* NULL or "": not known */
 };
 
-/* Where the hierarchies are mounted, by one look at the table of mounts. */
+/* The mount points of the hierarchies, found in one pass over the mount table. */
 struct job_cgroup_mounts {
-	int r; /* 0, or why the table can't be read */
-	struct mountinfo_query v1[JOB_CGROUP_MAX_CONTROLLERS + 1]; /* and that of v2 last */
+	int r; /* 0, or -errno if the table cannot be read */
+	struct mountinfo_query v1[JOB_CGROUP_MAX_CONTROLLERS + 1]; /* the last one is for v2 */
 	size_t n;
 };
 
-/* n: JOB_CGROUP_MAX_CONTROLLERS at most. */
+/* n: at most JOB_CGROUP_MAX_CONTROLLERS. */
 void job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *controllers, size_t n);
 
-/* The same as job_cgroup_find() of one of these controllers. */
+/* Does the same as job_cgroup_find() for one of these controllers. */
 int job_cgroup_find_in(const struct job_cgroup_mounts *m, size_t controller,
 		       const struct job_cgroup_job *job, char *buf, size_t size);
 
-/* Directory of the job in the hierarchy of a v1 controller, else in v2; buf is lost. 0; -ENOENT;
- * -ENODEV: not even one for jobs; or why nobody knows. */
+/* Finds the directory of the job in the hierarchy of a v1 controller, or else in v2. Returns 0;
+ * -ENOENT: the job has none; -ENODEV: there is no directory for jobs either; another -errno: not
+ * known. After a failure, buf is undefined. */
 int job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
 		    size_t size);
 
-/* "0-3,8" into a set of size bytes: 0 or -EINVAL, also of a list without any. */
+/* Parses "0-3,8" into a set of `size` bytes. Returns 0, or -EINVAL, also for an empty list. */
 int job_cgroup_parse_cpus(const char *text, cpu_set_t *set, size_t size);
-/* The CPUs of a directory of job_cgroup_find("cpuset"). -ENOENT; -EINVAL: Slurm has not filled it
- * yet. */
+/* Reads the CPUs of a directory that job_cgroup_find("cpuset") found. Returns -ENOENT if it has
+ * none, or -EINVAL if Slurm has not set them yet. */
 int job_cgroup_read_cpus(const char *dir, cpu_set_t *set, size_t size);
-/* Has it nodes of memory as well? Without these it takes no process. */
+/* Returns whether memory nodes are set, too. Without them, the group accepts no process. */
 bool job_cgroup_has_mems(const char *dir);
 
-/* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */
+/* Reads the first existing file of names, a list that ends with NULL. Returns 0 or -ENOENT. */
 int job_cgroup_read(const char *dir, const char *const *names, char *buf, size_t size);
 
 /*
- * Does a process of the job's run, in a group that Slurm made for a step of it? The job's own
- * directory, and groups of our own in there (JOB_CGROUP_OURS and what begins so), don't count:
- * writers and image servers may outlive the job. 1: yes; 0: none is found, which is no proof where
- * Slurm makes no groups; -errno: a group can't be looked at.
+ * Returns 1 if a process of the job runs in a group that Slurm made for one of its steps. The job's
+ * own directory and our groups in it (JOB_CGROUP_OURS and names that begin so) do not count,
+ * because workers and image servers may outlive the job. Returns 0 if no process is found, which
+ * proves nothing if Slurm makes no groups; -errno if a group cannot be read.
  */
 int job_cgroup_is_populated(const struct job_cgroup_job *job);

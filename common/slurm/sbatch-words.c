@@ -46,8 +46,8 @@ static void sbatch_words_tell(const struct reader *r, const char *name, const ch
 	r->fn(r->arg, &o);
 }
 
-/* word is behind the dashes of start; next is the word behind it or NULL. True: next was its value.
- */
+/* Handles a long option. word is the text after the dashes of start; next is the next word, or
+ * NULL. Returns whether next was the option's value. */
 static bool take_long(const struct reader *r, const char *start, const char *next)
 {
 	const char *word = start + 2, *eq = strchr(word, '='), *value = NULL;
@@ -106,13 +106,13 @@ const char *sbatch_words_read(const char *words, size_t size, sbatch_words_fn *f
 	return NULL;
 }
 
-/* Splits a line into words as sbatch does, as far as it matters here: blanks, quotes, '#'. */
+/* Splits a line into words as sbatch does, as far as needed here: blanks, quotes and '#'. */
 static size_t split_line(const char *line, char *words)
 {
 	size_t n = 0;
 	char quote = '\0';
 
-	words[n++] = '\0'; /* in place of the program's name */
+	words[n++] = '\0'; /* stands for the program's name */
 	for (; *line && *line != '\n'; line++) {
 		if (quote ? *line == quote : *line == '"' || *line == '\'')
 			quote = quote ? '\0' : *line;

@@ -30,8 +30,8 @@
 #define NAME "squeue"
 #define NO_PROGRAM 127
 #define UNKNOWN_JOB                                                                                \
-	"Invalid job id"   /* what squeue complains of when it is asked for one job alone */
-#define MAX_SIZE (1 << 20) /* of the list: one user's jobs on one node */
+	"Invalid job id"   /* squeue's error message if it is asked about a single, unknown job */
+#define MAX_SIZE (1 << 20) /* of the output: one user's jobs on one node */
 
 static bool is_end(const char *state)
 {
@@ -61,7 +61,7 @@ static enum squeue_said judge(const char *state)
 	return is_waiting(state) ? SQUEUE_WAITS : SQUEUE_LIVES;
 }
 
-/* One line without its end. 0, or -EPROTO. */
+/* Parses one line without its newline. Returns 0 or -EPROTO. */
 static int read_line(const char *line, size_t size, uint32_t *idp,
 		     char state[static SQUEUE_STATE_SIZE])
 {
@@ -94,7 +94,7 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 		end = memchr(text, '\n', size);
 		if (!end || read_line(text, (size_t)(end - text), &id, other) < 0)
 			return SQUEUE_NOT_UNDERSTOOD;
-		/* Where it stands twice, life comes first. */
+		/* If the job is listed twice, the state that is nearest to running counts. */
 		if (id != job_id || judge(other) > said)
 			continue;
 		strcpy(state, other);
@@ -103,13 +103,13 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 	return said;
 }
 
-/* Files in memory, so that who writes them never waits for us. */
+/* stdout and stderr of the program are files in memory, so it never waits for a reader. */
 struct answer {
-	const char *program; /* the name of who gives it */
+	const char *program; /* name of the program that answers */
 	int list, complaints, status;
 };
 
-/* Where that program is. */
+/* Returns the path of the program. */
 static const char *get_path(const struct squeue_question *q, const char *program,
 			    char path[static PATH_MAX])
 {
@@ -121,7 +121,7 @@ static const char *get_path(const struct squeue_question *q, const char *program
 	return path;
 }
 
-/* Between fork and exec; does not return. */
+/* Runs in the child between fork and exec. Does not return. */
 static void become_program(const struct squeue_question *q, const struct answer *a, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
@@ -184,10 +184,8 @@ static bool has_ended_with(const struct answer *a, int status)
 	return WIFEXITED(a->status) && WEXITSTATUS(a->status) == status;
 }
 
-/*
- * A site that names a place has its Slurm there, and the libslurm that the loader finds may be of
- * another one. In doubt about the place the same holds.
- */
+/* If the site names the directory of sbcast, its Slurm is there, and the libslurm that the loader
+ * finds may belong to another Slurm. The same applies if the directory is uncertain. */
 static bool may_ask_stage_slurm(const struct squeue_question *q)
 {
 	return q->sbcast[0] && q->sbcast[0] != '/' && !q->in_doubt;
@@ -211,7 +209,7 @@ static int get_answer(const struct squeue_question *q, struct answer *a, struct 
 	return run_program(q, a, err);
 }
 
-/* The last line of what it complains of tells most. */
+/* Sets err to the last line of stderr, which is the most specific one. */
 static int set_complaint(const struct answer *a, struct error *err)
 {
 	_cleanup_(freep) char *text = NULL;

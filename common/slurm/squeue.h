@@ -11,35 +11,40 @@
 struct error;
 
 enum squeue_said {
-	SQUEUE_LIVES, /* or may: what is no state that we know counts as life */
-	SQUEUE_WAITS, /* to run, for the first time or again: it has no nodes */
-	SQUEUE_ENDED, /* it is in the list, as one that has ended or is ending */
+	SQUEUE_LIVES, /* it is not over; unknown states count as this */
+	SQUEUE_WAITS, /* it waits to run, for the first time or again, and has no nodes */
+	SQUEUE_ENDED, /* it is listed as ended or ending */
 	SQUEUE_NOT_LISTED,
-	SQUEUE_NOT_UNDERSTOOD, /* not a list of jobs */
+	SQUEUE_NOT_UNDERSTOOD, /* the output is not a list of jobs */
 };
 
 #define SQUEUE_STATE_SIZE 8
 
-/* Lines "ID STATE" with the short names of states. state: of the job, where it is in the list. */
+/* Parses lines of "ID STATE", with the short names of states. state: the job's state, if it is
+ * listed. */
 enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 			     char state[static SQUEUE_STATE_SIZE]);
 
 struct squeue_question {
 	const char
-		*sbcast;  /* [fanout] Program=; an absolute path: squeue is beside it, and is asked
-			       alone */
-	const char *node; /* anywhere: NULL, or the node that the job is asked for on */
+		/* [fanout] Program=; if it is an absolute path, only the squeue in its directory
+		 * is asked. */
+		*sbcast;
+	const char *node; /* the node for which the question is asked; may be NULL with
+			   * `anywhere` */
 	uid_t uid;
 	uint32_t job_id;
-	bool anywhere; /* of this job alone, wherever it is; one that is completing is not over, as
-			* its processes may have their grace yet and its epilog comes; one that
-			* waits is over where it ran before */
-	bool in_doubt; /* anywhere: this squeue may be of another Slurm: it must have a job of this
-			  uid as ended */
+	bool anywhere; /* asks about this job only, on any node; a completing job is not over,
+		        * because its processes may still have their grace and its epilog follows; a
+		        * job that waits again is over on the nodes where it ran before */
+	bool in_doubt; /* with `anywhere`: squeue may belong to another Slurm, so it must list a job
+		        * of this uid as ended */
 };
 
-/* Blocks, and ends with the process that has forked us: to be called in a task
- * (daemon/stagingd/async.h). -ESRCH: Slurm says that the job is over on this node, and *err how;
- * 0: it says that it is not, and *err has a text if the job is completing; another -errno: that is
- * not known. */
+/*
+ * Asks Slurm whether the job is over on this node. Blocks, and ends with the parent process, so it
+ * must be called in a task (daemon/stagingd/async.h). Returns -ESRCH: the job is over, and *err has
+ * the details; 0: the job is not over, and *err has a text if it is completing; another -errno: not
+ * known.
+ */
 int squeue_ask(const struct squeue_question *q, struct error *err);

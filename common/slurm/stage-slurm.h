@@ -10,10 +10,10 @@
 #define STAGE_SLURM_NAME "stage-slurm"
 #define STAGE_SLURM_PATH STAGE_LIBEXEC_DIR "/" STAGE_SLURM_NAME
 
-/* Exit status. All others, also that of a program that was not loaded (127), mean the same as
- * UNABLE. */
+/* Exit statuses. All others, including 127 for a program that could not be loaded, mean the same as
+ * STAGE_SLURM_UNABLE. */
 enum {
 	STAGE_SLURM_OK = 0,
-	STAGE_SLURM_UNABLE = 1,	 /* squeue is to be asked */
-	STAGE_SLURM_REFUSED = 3, /* Slurm's answer is an error, which is on stderr */
+	STAGE_SLURM_UNABLE = 1,	 /* no answer; ask squeue */
+	STAGE_SLURM_REFUSED = 3, /* Slurm's answer is an error; it is on stderr */
 };
