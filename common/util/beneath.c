@@ -10,12 +10,12 @@
 
 #include "common/util/cleanup.h"
 
-/* The same on all architectures; older headers lack them. */
+/* The numbers are the same on all architectures; older headers lack them. */
 #define NR_OPENAT2 437
 #define BENEATH                                                                                    \
 	(0x08 | 0x04 | 0x02) /* RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS */
 
-/* One component at a time, each with O_NOFOLLOW. */
+/* Opens one component at a time, each with O_NOFOLLOW. */
 static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode)
 {
 	_cleanup_(fd_closep) int here = -1;
@@ -57,8 +57,9 @@ static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 {
 	const bool makes = flags & O_CREAT ||
-			   (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
-	/* struct open_how; a mode that is not needed is an error */
+			   (flags & O_TMPFILE) == O_TMPFILE; /* O_TMPFILE includes the bit of
+							      * O_DIRECTORY */
+	/* A struct open_how. A mode that is not needed is an error. */
 	const uint64_t how[] = { (unsigned)(flags | O_CLOEXEC), makes ? mode : 0, BENEATH };
 	int fd;
 
@@ -67,7 +68,8 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 	} while (fd < 0 && (errno == EAGAIN || errno == EINTR));
 	if (fd >= 0)
 		return fd;
-	if (errno != ENOSYS && errno != EPERM) /* of a filter that is older than the call */
+	if (errno != ENOSYS && errno != EPERM) /* EPERM: from a seccomp filter that is older than
+					        * the call */
 		return -errno;
 	return open_beneath_walk(dirfd, path, flags, mode);
 }

@@ -10,7 +10,7 @@
 
 #define BUFFER_ALIGN 64
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static inline void *buffer_new(size_t size)
 {
 	return aligned_alloc(BUFFER_ALIGN, (size + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);

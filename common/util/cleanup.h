@@ -13,7 +13,7 @@
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
-/* Defines x_freep() for a destructor x_free() that takes NULL. */
+/* Defines x_freep() for a destructor x_free(). x_free() is not called for NULL. */
 #define DEFINE_FREEP(type, func)                                                                   \
 	static inline void func##p(type **p)                                                       \
 	{                                                                                          \
@@ -40,7 +40,7 @@ static inline void freep(void *p)
 	free(*(void **)p);
 }
 
-/* Closes *fd if it is open; errno is kept. */
+/* Closes *fd if it is open. Keeps errno. */
 void fd_closep(int *fd);
 
 static inline void file_closep(FILE **f)

@@ -5,5 +5,5 @@
 
 #include <stdint.h>
 
-/* Milliseconds of CLOCK_BOOTTIME, the only clock used for waiting and ages. */
+/* Returns the milliseconds of CLOCK_BOOTTIME, the only clock for waits and ages. */
 uint64_t clock_ms(void);

@@ -74,8 +74,8 @@ void error_prefix(struct error *err, const char *fmt, ...)
 	if (vsnprintf(prefix, sizeof(prefix), fmt, ap) < 0)
 		prefix[0] = '\0';
 	va_end(ap);
-	/* Already escaped: escaping a backslash sequence again would change nothing, as
-	 * backslashes are left alone. */
+	/* The old text is escaped already. Escaping it again changes nothing, because backslashes
+	 * are not escaped. */
 	memcpy(old, err->text, sizeof(old));
 	exit_code = err->exit_code;
 	has_hint = err->has_hint;

@@ -12,7 +12,7 @@
 
 #define ERROR_MAX_SIZE 1024
 
-/* Exit statuses of stagectl (stagectl(1)), also carried in messages as `code`. */
+/* Exit statuses of stagectl (stagectl(1)); also in the field `code` of messages. */
 enum stage_exit {
 	STAGE_EXIT_OK = 0,
 	STAGE_EXIT_FAILED = 1,
@@ -27,9 +27,9 @@ enum stage_exit {
 };
 
 struct error {
-	int code;		   /* negative errno; 0: nothing set */
-	enum stage_exit exit_code; /* what stagectl exits with for it; 0: by code */
-	bool has_hint;		   /* the text ends with what to do */
+	int code;		   /* negative errno; 0: no error is set */
+	enum stage_exit exit_code; /* exit status of stagectl; 0: derived from code */
+	bool has_hint;		   /* the text ends with a hint */
 	char text[ERROR_MAX_SIZE]; /* one line, no newline; control bytes are escaped */
 };
 
@@ -38,28 +38,28 @@ struct error {
 		0                                                                                  \
 	}
 
-/* Sets the text, returns -errnum (errnum > 0). Long texts are cut with "...". */
+/* Sets the text and returns -errnum (errnum > 0). Long texts are cut with "...". */
 int error_set(struct error *err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int error_setv(struct error *err, int errnum, const char *fmt, va_list ap);
 
-/* As error_set(), followed by ": strerror(errnum)". */
+/* Does the same, and appends ": strerror(errnum)". */
 int error_errno(struct error *err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As error_set(), and fixes the exit status. */
+/* Does the same as error_set(), and sets the exit status. */
 int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Puts "context: " before the text. */
+/* Inserts "context: " before the text. */
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends "; hint" to the text, unless it has a hint already: the function that is nearest to the
- * cause knows best. A long text is cut to make space. Returns r, so that it can enclose
- * error_set(). */
+ * cause knows best. A long text is cut to make space. Returns r, so calls can be nested:
+ * error_set_hint(err, error_set(...), ...). */
 int error_set_hint(struct error *err, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The exit status that belongs to err: exit_code if set, else ENOSPC/EDQUOT/ENOMEM -> 7,
- * EPERM -> 6, ETIMEDOUT -> 124, else 1. */
+/* Returns the exit status for err: exit_code if it is set, else 7 for ENOSPC, EDQUOT and ENOMEM, 6
+ * for EPERM, 124 for ETIMEDOUT, and 1 for others. */
 enum stage_exit error_to_exit(const struct error *err);

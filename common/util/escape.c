@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the valid UTF-8 sequence at s (RFC 3629: no overlong forms, no surrogates), or 0. */
+/* Returns the length of the valid UTF-8 sequence at s (RFC 3629: no overlong forms, no surrogates),
+ * or 0. */
 static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -26,8 +27,8 @@ static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 	return *cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? 0 : len;
 }
 
-/* C0, DEL, C1, what ends a line elsewhere, and Unicode's Bidi_Control, which reorders what a
- * terminal shows */
+/* Returns whether cp is in C0 or C1, DEL, a line separator, or in Unicode's Bidi_Control, which
+ * changes the order of text on a terminal. */
 static bool is_control(uint32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e ||

@@ -14,7 +14,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 
-#define MEMFD_EXEC 0x10U /* MFD_EXEC, from Linux 6.3 on */
+#define MEMFD_EXEC 0x10U /* MFD_EXEC, since Linux 6.3 */
 
 int exec_copy_find(const char *name, char *buf, size_t size)
 {
@@ -61,7 +61,7 @@ static int check_program(int fd, off_t *sizep)
 	return 0;
 }
 
-/* A file in memory that may be executed, also where such files are not by default. */
+/* Makes a file in memory that may be executed, even if that is not the default of the system. */
 static int make_file(void)
 {
 	int fd = memfd_create("program", MFD_CLOEXEC | MEMFD_EXEC);
@@ -71,9 +71,9 @@ static int make_file(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A descriptor by which the file can be executed and nothing else: nothing is, as long as it can be
- * written to. Its owner could open it again, if he found it: in /proc, where a process that can't
- * be traced shows nothing. */
+/* Returns a descriptor that can only be used to execute the file. The file cannot be executed while
+ * a descriptor for writing is open. The file's owner could open it again only through /proc, where
+ * a process that cannot be traced hides its descriptors. */
 static int reopen(int fd)
 {
 	char path[32];
@@ -112,7 +112,8 @@ int exec_copy(const char *name, char *const *argv, char *const *envp, int fd)
 
 	if (program < 0)
 		return program;
-	if (dup3(program, fd, O_CLOEXEC) < 0 && errno != EINVAL) /* it has that number */
+	if (dup3(program, fd, O_CLOEXEC) < 0 && errno != EINVAL) /* EINVAL: program already has this
+								  * number */
 		return -errno;
 	fd_close_from(fd + 1);
 	syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);

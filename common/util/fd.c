@@ -15,7 +15,7 @@
 
 #include "common/util/cleanup.h"
 
-/* The same on all architectures; older headers lack them. */
+/* The numbers are the same on all architectures; older headers lack them. */
 #define NR_PIDFD_SEND_SIGNAL 424
 #define NR_PIDFD_OPEN 434
 #define NR_CLOSE_RANGE 436
@@ -164,7 +164,7 @@ static int close_by_proc(int from)
 	int n;
 
 	while (dir && (errno = 0, e = readdir(dir))) {
-		n = atoi(e->d_name); /* or a dot */
+		n = atoi(e->d_name); /* 0 for "." and ".." */
 		if (e->d_name[0] != '.' && n >= from && n != dirfd(dir))
 			close(n);
 	}

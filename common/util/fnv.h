@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FNV_INIT UINT64_C(0xcbf29ce484222325) /* of no bytes */
+#define FNV_INIT UINT64_C(0xcbf29ce484222325) /* the hash of no bytes */
 
-/* hash: FNV_INIT, or of the bytes before these. */
+/* Adds bytes to a hash. hash: FNV_INIT, or the hash of the bytes before. */
 static inline uint64_t fnv_add(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *p = data;
@@ -21,7 +21,7 @@ static inline uint64_t fnv_add(uint64_t hash, const void *data, size_t size)
 	return hash;
 }
 
-/* Without its NUL. */
+/* Adds text without its NUL. */
 static inline uint64_t fnv_add_text(uint64_t hash, const char *text)
 {
 	return fnv_add(hash, text, strlen(text));

@@ -16,7 +16,7 @@
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
 
-/* Where the table can't be read: yes, let the helper say. */
+/* If the table cannot be read, returns true, so that the helper reports the state. */
 static bool is_mounted(const char *target)
 {
 	struct mountinfo m;

@@ -6,6 +6,6 @@
 
 struct error;
 
-/* fusermount3 -u -z TARGET; not mounted any more is 0. Waits for the helper. Fits
- * manifest_release(). */
+/* Runs fusermount3 -u -z TARGET and waits for it. Returns 0 also if nothing is mounted there. Can
+ * be passed to manifest_release(). */
 int fusermount_unmount(const char *target, struct error *err);

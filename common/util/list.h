@@ -33,7 +33,7 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
-/* Removing twice is fine. */
+/* May be called twice. */
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;

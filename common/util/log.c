@@ -24,7 +24,7 @@ static struct {
 	bool muted;
 } state = { .ident = "stage-data", .fd = -1, .syslog_fd = -1 };
 
-/* syslog(3) blocks when the reader of /dev/log is stuck; a datagram with MSG_DONTWAIT does not. */
+/* syslog(3) blocks if the reader of /dev/log hangs; a datagram with MSG_DONTWAIT does not block. */
 static int syslog_connect(void)
 {
 	static const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
@@ -85,7 +85,7 @@ static void write_fd(const char *line)
 	if (n > 0 && state.writer)
 		state.writer(out);
 	else if (n > 0 && write(state.fd, out, (size_t)n) < 0)
-		return; /* a lost line, nothing else */
+		return; /* the line is lost, which is acceptable */
 }
 
 static void write_syslog(enum log_level level, const char *line)

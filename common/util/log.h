@@ -18,28 +18,28 @@ enum log_level {
 	LOG_LEVEL_INFO,
 };
 
-/* ident: program name (kept, not copied). fd: where lines go too, with a time in front, or -1.
- * use_syslog: also to /dev/log, if that is there. */
+/* ident: program name; not copied. fd: a second destination, with a time before each line, or -1.
+ * use_syslog: also log to /dev/log, if it exists. */
 void log_open(const char *ident, int fd, int use_syslog);
 void log_set_job(uint32_t job_id);
-/* Where lines go too, with a time in front and a newline, in place of log_open()'s fd. */
+/* Sets a function that gets lines with a time and a newline, instead of the fd of log_open(). */
 void log_set_writer(void (*fn)(const char *line));
-/* Drops all lines until it is false again. */
+/* While muted is true, all lines are dropped. */
 void log_set_muted(bool muted);
 
 #define LOG_TIME_TEXT 32
 
-/* "2026-01-31T23:59:59.123Z", which is now. Returns buf. */
+/* Writes the current time as "2026-01-31T23:59:59.123Z". Returns buf. */
 const char *log_get_time(char buf[static LOG_TIME_TEXT]);
 
-/* Called with each line (without time and newline); for a ring buffer. NULL: none. */
+/* Called with each line, without time and newline, for a ring buffer. fn may be NULL. */
 struct log_hook {
 	void (*fn)(void *arg, const char *line);
 	void *arg;
 };
 extern struct log_hook log_hook;
 
-/* ds: dataset's name, or NULL. */
+/* ds: name of a dataset, or NULL. */
 void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -23,7 +23,7 @@
 
 #define MEMORY_NO_LIMIT (1ULL << 60)
 #define MEMORY_MAX_FILE 65536
-#define MAX_CPUS 8192 /* of Linux on x86-64 */
+#define MAX_CPUS 8192 /* the maximum of Linux on x86-64 */
 
 static char *read_file(const char *path)
 {
@@ -71,12 +71,12 @@ static int read_number(const char *dir, const char *name, uint64_t *valuep)
 	if (!data)
 		return -ENOENT;
 	data[strcspn(data, "\n")] = '\0';
-	return parse_uint64(data, valuep); /* "max" is no number */
+	return parse_uint64(data, valuep); /* "max" is not a number */
 }
 
 struct cgroup_kind {
 	const char *root, *limit, *used;
-	const char *files[2]; /* lines of memory.stat, with what is in groups below */
+	const char *files[2]; /* lines of memory.stat; they include the groups below */
 };
 
 static const struct cgroup_kind kind_v1 = { "/sys/fs/cgroup/memory",
@@ -105,7 +105,7 @@ static uint64_t read_cached(const char *dir, const struct cgroup_kind *kind)
 	return sum;
 }
 
-/* What is in use and stays. */
+/* Reads the used memory without the file pages that can be freed. */
 static int read_used(const char *dir, const struct cgroup_kind *kind, uint64_t *usedp)
 {
 	int r = read_number(dir, kind->used, usedp);
@@ -118,7 +118,7 @@ static int read_used(const char *dir, const struct cgroup_kind *kind, uint64_t *
 	return 0;
 }
 
-/* Lends the path of the caller's group inside data, cut at the end of its line. */
+/* Returns the path of the caller's group, a part of data, cut at the end of its line. */
 static char *find_group(char *data, const struct cgroup_kind **kindp)
 {
 	char *save = NULL, *v2 = NULL;

@@ -7,17 +7,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* MemTotal and MemAvailable in bytes; -errno. */
+/* Reads MemTotal and MemAvailable, in bytes. Returns 0 or -errno. */
 int memory_read_node(uint64_t *totalp, uint64_t *availablep);
 
-/*
- * The tightest limit of the caller's memory cgroup (v1 or v2) and those above it, and the memory
- * that is used there, without the page cache of files. -ENOENT: no limit.
- */
+/* Finds the tightest limit of the caller's memory cgroup (v1 or v2) and the groups above it.
+ * *usedp: the memory in use in that group, without cached file pages. Returns 0, or -ENOENT if
+ * there is no limit. */
 int memory_read_cgroup(uint64_t *limitp, uint64_t *usedp);
 
-/* Room in the file system that holds path, which is one of ours (tmpfs). */
+/* Returns in *bytesp the free space of the file system that contains path, one of our tmpfs. */
 int memory_read_fs(const char *path, uint64_t *bytesp);
 
-/* CPUs this process may run on, at least 1. */
+/* Returns the number of CPUs that this process may use, at least 1. */
 unsigned memory_count_cpus(void);

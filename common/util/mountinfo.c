@@ -8,7 +8,7 @@
 
 #include "common/util/cleanup.h"
 
-/* Blank, tab, newline and backslash stand as \ooo. */
+/* Decodes blank, tab, newline and backslash, which are written as \ooo. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -30,7 +30,8 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 	const char *rest = strstr(line, " - ");
 
 	m->options[0] = '\0';
-	/* A blank alone ends a field: names may hold \r, \v and \f, which %s takes for blanks. */
+	/* Fields are separated by blanks only. Names may contain \r, \v and \f, at which %s would
+	 * stop. */
 	if (!rest ||
 	    sscanf(line, "%*[0-9] %*u %u:%u %*[^ ] %4095[^ ]", &m->major, &m->minor, m->target) !=
 		    3 ||

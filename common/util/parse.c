@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Reads "digits[.digits]" scaled by unit; *sp is moved behind it. Fractions are cut to six
- * digits, which is exact enough for "1.5G". */
+/* Reads "digits[.digits]" and multiplies it by unit. Fractions are cut to six digits, which is
+ * enough for "1.5G". */
 static int read_scaled(const char *digits, const char *end, uint64_t unit, uint64_t *valuep)
 {
 	uint64_t whole = 0, frac = 0, scale = 1, a;

@@ -78,7 +78,7 @@ size_t path_get_top(const char *pattern)
 	return n;
 }
 
-/* Compares one component of each; fnmatch's FNM_PERIOD is off: a rule covers dot files too. */
+/* Matches one component. fnmatch's FNM_PERIOD is off, because rules cover dot files, too. */
 static bool component_match(const char *pattern, size_t n, const char *path, size_t m)
 {
 	char a[256], b[256];
@@ -92,13 +92,14 @@ static bool component_match(const char *pattern, size_t n, const char *path, siz
 	return fnmatch(a, b, 0) == 0;
 }
 
-/* Of several "**" only the last one has to be tried anew: what stands between two of them takes its
- * first place, which leaves the most to the rest. So the time is that of the two lengths' product.
- */
+/* Matches components. After a mismatch, only the last "**" has to be extended: the components
+ * between two "**" use their first match, which leaves most for the rest. So the time is bounded by
+ * the product of the two lengths. */
 static bool match_from(const char *pattern, const char *path)
 {
 	const char *again = NULL,
-		   *taken = NULL; /* behind the last "**"; behind what it stands for */
+		   *taken = NULL; /* the text after the last "**", and the path after the components
+				   * that it matched */
 	size_t n, m;
 
 	for (;;) {

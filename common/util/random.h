@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <sys/random.h>
 
-/* 0 to n - 1, n > 0. The middle where the kernel has no random bytes yet (getrandom(2)). */
+/* Returns 0 to n - 1; n > 0. Returns the middle if the kernel has no random bytes yet
+ * (getrandom(2)). */
 static inline uint64_t random_below(uint64_t n)
 {
 	uint64_t v = 0;

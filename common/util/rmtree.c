@@ -28,9 +28,9 @@ struct rmtree {
 	const struct rmtree_limits *limits;
 	uint64_t n_hoisted;
 	uint64_t n_steps;
-	bool progress; /* something went away or moved in this pass */
+	bool progress; /* something was removed or moved in this pass */
 	uint64_t n_failed;
-	int failure; /* first -errno of this pass */
+	int failure; /* first -errno in this pass */
 	char failed[256];
 };
 
@@ -55,7 +55,7 @@ static bool is_late(struct rmtree *t)
 	return clock_ms() >= t->limits->deadline_ms;
 }
 
-/* By a descriptor: the name may be a link by now, and fchmodat() would follow it. */
+/* Uses a descriptor: the name may have become a link, which fchmodat() would follow. */
 static int open_up(int dirfd, const char *name)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -66,7 +66,8 @@ static int open_up(int dirfd, const char *name)
 	return fd < 0 || chmod(path, 0700) < 0 ? -errno : 0;
 }
 
-/* Opens a directory of our own device; one that its mode closes to its owner is opened up. */
+/* Opens a directory on the device of the root. If its mode denies access to its owner, changes the
+ * mode first. */
 static int open_dir(struct rmtree *t, int dirfd, const char *name)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -95,7 +96,7 @@ static int open_dir(struct rmtree *t, int dirfd, const char *name)
 	return fd;
 }
 
-/* Moves a directory up into the root. It must be writable itself, for its "..". */
+/* Moves a directory up into the root. The directory must be writable, because its ".." changes. */
 static int hoist(struct rmtree *t, int dirfd, const char *name)
 {
 	char to[40];
@@ -119,7 +120,7 @@ static int hoist(struct rmtree *t, int dirfd, const char *name)
 	return r;
 }
 
-/* Removes a name: 0, or why not. -ENOTEMPTY: a directory with something in it. */
+/* Removes a name. Returns 0, or -errno: -ENOTEMPTY for a directory that is not empty. */
 static int remove_name(int dirfd, const struct dirent *e)
 {
 	if (e->d_type != DT_DIR) {
@@ -133,8 +134,7 @@ static int remove_name(int dirfd, const struct dirent *e)
 	return errno == EEXIST ? -ENOTEMPTY : -errno;
 }
 
-/* Calls fn for each name in the directory that fd reads; consumes fd. -ETIMEDOUT past the
- * deadline. */
+/* Calls fn for each name in the directory fd; closes fd. Returns -ETIMEDOUT after the deadline. */
 static int for_each_name(struct rmtree *t, int fd,
 			 void (*fn)(struct rmtree *t, int dirfd, const struct dirent *e))
 {
@@ -157,7 +157,7 @@ static int for_each_name(struct rmtree *t, int fd,
 	return -errno;
 }
 
-/* A name in a directory of the first level: gone, or moved up. */
+/* Removes a name in a directory of the first level, or moves it up. */
 static void empty_second_level(struct rmtree *t, int dirfd, const struct dirent *e)
 {
 	int r = remove_name(dirfd, e);
@@ -182,7 +182,8 @@ static void empty_first_level(struct rmtree *t, int dirfd, const struct dirent *
 		if (r == 0 && unlinkat(dirfd, e->d_name, AT_REMOVEDIR) < 0)
 			r = errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno;
 		if (r == 0 && t->n_failed > n_failed)
-			return; /* it stays, for what stays in it: that is no progress */
+			return; /* the directory stays because of an entry that cannot be removed:
+				 * no progress */
 	}
 	if (r < 0)
 		note_failure(t, r, e->d_name);
@@ -207,7 +208,7 @@ static int is_empty(int fd, bool *emptyp)
 	return e ? 0 : -errno;
 }
 
-/* Pass after pass, until nothing is left or nothing moves any more. */
+/* Repeats passes until nothing is left, or until a pass makes no progress. */
 static int empty_root(struct rmtree *t)
 {
 	bool empty = false;
@@ -253,7 +254,7 @@ int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, s
 
 	if (!*name || is_dots(name) || strchr(name, '/'))
 		return error_set(err, EINVAL, "remove '%s': not a name in a directory", name);
-	/* The server of what is mounted there is not asked. */
+	/* Does not ask the server of a file system that is mounted there. */
 	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "remove %s", name);
 	if (!S_ISDIR(st.stx_mode)) {

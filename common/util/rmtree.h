@@ -9,20 +9,21 @@
 struct error;
 
 struct rmtree_limits {
-	uint64_t deadline_ms; /* clock_ms() at which to stop with -ETIMEDOUT; 0: none */
-	bool keep_root;	      /* empty the directory, keep it */
+	uint64_t deadline_ms; /* in the time of clock_ms(), after which it stops with -ETIMEDOUT; 0:
+			       * none */
+	bool keep_root;	      /* only empty the directory */
 };
 
 /*
- * Removes name beneath dirfd, whatever it is. Refuses "", ".", ".." and names with "/"
- * (-EINVAL). Mounts beneath are left alone (-EXDEV after the rest is gone), and so is one on name
- * itself (-EXDEV, and its file system is not asked). Needs a constant
- * number of fds whatever the depth: deep directories are hoisted to the top by rename.
- * Unreadable directories of the caller's own are made readable first. Already gone is 0.
- * Runs as its caller: for a user's tree, the caller must have become that user.
+ * Removes `name` in dirfd: a file, or a directory with its content. Refuses "", ".", ".." and names
+ * with "/" (-EINVAL). Does not remove mounts beneath it (-EXDEV after the rest is removed), nor a
+ * mount on name itself (-EXDEV; its file system is not asked). The number of descriptors does not
+ * depend on the depth, because deep directories are moved to the top. Unreadable directories of the
+ * caller are made readable first. Returns 0 if it does not exist. To remove a user's tree, the
+ * caller must run as that user.
  */
 int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, struct error *err);
 
-/* Removes the content of dirfd, but not dirfd itself; this also works if the directory has no name
- * any more. It may be an O_PATH descriptor. The caller must be able to read and search it. */
+/* Removes the content of dirfd, but not dirfd itself. Works even if the directory has no name any
+ * more. dirfd may be O_PATH. The caller must be able to read and search the directory. */
 int rmtree_empty(int dirfd, const struct rmtree_limits *limits, struct error *err);

@@ -16,16 +16,15 @@
 #define WALK_FLAGS (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 
 struct walk {
-	int fd;	   /* where it has come to */
-	dev_t dev; /* of that */
+	int fd;	   /* the current directory */
+	dev_t dev; /* of fd */
 	int n_links;
 	char rest[PATH_MAX];
 };
 
-/*
- * A user's server could say that all it has is root's, and keeps who asks it waiting. The kernel
- * says whose it is; the options are what stands last, and no user writes there. 0 or -EPERM.
- */
+/* Refuses FUSE file systems of users. Their server could claim that all files belong to root, and
+ * could let the caller wait. The kernel knows the user who mounted it: the options are the last
+ * field, and users cannot change them. Returns 0 or -EPERM. */
 static int check_server(dev_t dev)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -41,7 +40,7 @@ static int check_server(dev_t dev)
 	return f && feof(f) ? 0 : -EPERM;
 }
 
-/* 0: a directory of root's alone; 1: a link of root's */
+/* Returns 0 for a directory that only root can change, 1 for a link of root, or -errno. */
 static int look(struct walk *w, int fd)
 {
 	const dev_t before = w->dev;
@@ -69,7 +68,7 @@ static int go_to_root(struct walk *w)
 	return w->fd < 0 ? -errno : look(w, w->fd);
 }
 
-/* The text of a link comes before what is left. */
+/* Puts the target of a link before the rest of the path. */
 static int follow(struct walk *w, int link)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
@@ -100,7 +99,7 @@ static int enter(struct walk *w, const char *name)
 	return 0;
 }
 
-/* Takes the first name off the rest. false: there is none. */
+/* Takes the first name from the rest. Returns false if there is none. */
 static bool take_name(struct walk *w, char name[static PATH_MAX])
 {
 	const char *begin = w->rest + strspn(w->rest, "/");
@@ -122,7 +121,7 @@ bool root_path_climbs(const char *path)
 int root_path_open(const char *path)
 {
 	struct walk w = { .fd = -1 };
-	char name[PATH_MAX]; /* one that is too long is refused by the kernel */
+	char name[PATH_MAX]; /* the kernel refuses a name that is too long */
 	int r = *path == '/' && !root_path_climbs(path) ? go_to_root(&w) : -EPERM;
 
 	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= (int)sizeof(w.rest))

@@ -13,14 +13,14 @@
 
 #include <stdbool.h>
 
-/* An O_PATH descriptor. -EPERM: a part of the path does not belong to root or is writable by
- * others, or the path is not absolute or contains ".." (links of root may contain it); -ENOTDIR,
- * -ENOENT, -ELOOP, …. */
+/* Returns an O_PATH descriptor, or -EPERM: a part of the path does not belong to root or is
+ * writable by others, or the path is not absolute or contains ".." (links of root may contain it);
+ * -ENOTDIR, -ENOENT, -ELOOP, …. */
 int root_path_open(const char *path);
 
-/* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is
- * none. */
+/* Does the same for the directory that contains a file. *namep: the file's name, a part of path.
+ * Returns -EPERM if path has no such part. */
 int root_path_open_above(const char *path, const char **namep);
 
-/* Does it contain ".." after its first name? */
+/* Returns whether path contains ".." after its first name. */
 bool root_path_climbs(const char *path);

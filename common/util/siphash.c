@@ -21,7 +21,8 @@ int siphash_key_init(struct siphash_key *key)
 	ssize_t n;
 
 	do
-		n = getrandom(&k, sizeof(k), 0); /* so few bytes come whole, or not at all */
+		n = getrandom(&k, sizeof(k), 0); /* getrandom() returns so few bytes completely or
+						  * not at all */
 	while (n < 0 && errno == EINTR);
 	if (n != sizeof(k))
 		return n < 0 ? -errno : -EIO;

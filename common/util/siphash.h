@@ -15,6 +15,6 @@ struct siphash_key {
 	uint64_t k[2];
 };
 
-/* A new key from the kernel. 0 or -errno. */
+/* Makes a new key from the kernel's random bytes. Returns 0 or -errno. */
 int siphash_key_init(struct siphash_key *key);
 uint64_t siphash(const struct siphash_key *key, const void *data, size_t size);

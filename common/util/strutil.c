@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORDS_MAX 40 /* longer words are nobody's slip */
+#define WORDS_MAX 40 /* longer words are not misspelt known words */
 
 bool strutil_equal(const char *a, const char *b)
 {
@@ -71,7 +71,7 @@ const char *strutil_nearest(const char *word, const char *const *known)
 	for (; *known; known++) {
 		m = strlen(*known);
 		if (m == 0 || m > WORDS_MAX || (m > n ? m - n : n - m) >= best)
-			continue; /* each letter more or less is a step */
+			continue; /* the difference in length is a lower limit for the distance */
 		d = distance(word, n, *known, m);
 		if (d < best && d < n) {
 			best = d;

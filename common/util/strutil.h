@@ -9,18 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Equal without regard to case? */
+/* Returns whether a and b are equal, ignoring case. */
 bool strutil_equal(const char *a, const char *b);
-/* Does text begin with prefix, without regard to case? */
+/* Returns whether text begins with prefix, ignoring case. */
 bool strutil_begin(const char *text, const char *prefix);
 
-/*
- * The known word that is at most two slips of the keyboard away from word, case not counted
- * (for short words one); NULL if none is. known ends with NULL.
- */
+/* Returns the known word that differs from word by at most two typing mistakes (one for short
+ * words), ignoring case; NULL: none. known ends with NULL. */
 const char *strutil_nearest(const char *word, const char *const *known);
 
-/* The text that printf() would print, or NULL without memory. Caller frees. */
+/* Returns the text that printf() would print; NULL if there is no memory. The caller frees. */
 char *strutil_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static inline bool strutil_is_alpha(char c)

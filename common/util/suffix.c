@@ -72,8 +72,9 @@ static bool is_separator(char c)
 	return c == '.' || c == '_' || c == '-';
 }
 
-/* The end that split(1) gives a part: two letters or three from aa on, or digits. Ends of two and
- * three letters that mean something else (.md, .asc) begin with other ones. */
+/* Returns the length of the suffix that split(1) adds to a part: two or three letters, from aa on,
+ * or digits. Suffixes of two and three letters with another meaning (.md, .asc) begin with other
+ * letters. */
 static size_t get_part_end(const char *name, size_t n)
 {
 	size_t digits = 0, letters = 0;

@@ -18,21 +18,19 @@ enum suffix_kind {
 struct suffix {
 	const char *text; /* with its dot */
 	enum suffix_kind kind;
-	bool compressed; /* as a whole, by gzip and the like */
+	bool compressed; /* the whole file is compressed, by gzip or similar */
 };
 
-/* The longest suffix that the first n bytes of name end with, without regard to case, and with
- * something before it. NULL: none. */
+/* Finds the longest suffix of the first n bytes of name, ignoring case. Something must come before
+ * the suffix. Returns NULL if there is none. */
 const struct suffix *suffix_find(const char *name, size_t n);
 
-#define SUFFIX_PATTERN_SIZE 32 /* ".part", and "[0-9]" for each of five digits, and a NUL */
+#define SUFFIX_PATTERN_SIZE 32 /* ".part", "[0-9]" for each of five digits, and a NUL */
 
-/*
- * Of a part that split(1) has made of an archive or a compressed file, such as x.tar.gz.aa: how
- * many bytes of name are the name of the whole, and what follows it in the name of each part, as a
- * pattern of the shell (".[a-z][a-z]"). 0: it is not named like one.
- */
+/* Handles parts that split(1) makes of an archive or compressed file, such as x.tar.gz.aa. Returns
+ * the length of the whole file's name, and in `pattern` a shell pattern (".[a-z][a-z]") for the
+ * rest of the names of all parts. Returns 0 if name is not that of a part. */
 size_t suffix_find_part(const char *name, char pattern[static SUFFIX_PATTERN_SIZE]);
 
-/* All of them, for tests; the last one has no text. */
+/* The table, for tests; in the last entry, text is NULL. */
 extern const struct suffix suffixes[];

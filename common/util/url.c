@@ -58,7 +58,7 @@ static bool is_host_byte(char c, bool v6)
 	if (v6)
 		return strutil_is_digit(c) || c == ':' || c == '.' || c == '%' ||
 		       strutil_is_alpha(c);
-	/* names that are not ASCII must be written as the resolver wants them (xn--) */
+	/* names that are not ASCII must be given in the resolver's form (xn--) */
 	return strutil_is_digit(c) || strutil_is_alpha(c) || c == '-' || c == '.' || c == '_';
 }
 
@@ -148,7 +148,7 @@ int url_parse(struct url *url, const char *text, struct error *err)
 	return 0;
 }
 
-/* Length of a "." at p, which may be written "%2e". */
+/* Returns the length of a "." at p, which may be written as "%2e"; 0: none. */
 static size_t dot_length(const char *p, const char *end, bool percent)
 {
 	if (p < end && *p == '.')
@@ -180,7 +180,7 @@ bool url_climbs(const char *text, size_t n, bool percent)
 	return false;
 }
 
-/* "/" and the path in normal form; s3 keys have no "/" of their own in front. */
+/* Writes "/" and the normal form of the path. s3 keys do not begin with "/". */
 static int normal_path(const struct url *url, char *buf, size_t size)
 {
 	char path[PATH_MAX];
@@ -200,7 +200,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Would a server that decodes "%2f" first see ".."? */
+/* Returns whether a server that first decodes "%2f" would see "..". */
 static bool climbs_decoded(const struct url *url)
 {
 	char plain[PATH_MAX];
@@ -222,7 +222,8 @@ static bool climbs_decoded(const struct url *url)
 	return n == sizeof(plain) || url_climbs(plain, n, true);
 }
 
-/* A key is a name: "/pre/x" and "./pre/x" are not below "pre/", nor is "a//b/x" below "a/b/". */
+/* Compares keys byte by byte up to the pattern's first wildcard, because a key is a name and not a
+ * path: "/pre/x" and "./pre/x" are not below "pre/", nor is "a//b/x" below "a/b/". */
 static bool begins_alike(const struct url *rule, const struct url *url)
 {
 	return !strncmp(rule->path, url->path, path_get_top(rule->path));
