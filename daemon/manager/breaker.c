@@ -24,7 +24,7 @@ static int count_recent(void)
 	int count = 0;
 	ssize_t n;
 
-	/* Where there are fewer records, it fails, and reading begins at the first. */
+	/* If there are fewer records, lseek() fails, and reading starts at the first record. */
 	(void)lseek(fd, -(off_t)sizeof(record), SEEK_END);
 	n = read(fd, record, sizeof(record));
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*record); i++)

@@ -16,10 +16,10 @@
 #define BREAKER_LIMIT 3
 #define BREAKER_WINDOW_MS (60 * 60 * 1000)
 
-/* STAGE_RUN_DIR is open. */
+/* STAGE_RUN_DIR must be open for both functions (jobdir_open_base()). */
 
-/* A keeper has died without cleaning up. True: the breaker is open. */
+/* Counts a keeper that died without cleaning up. Returns true if the breaker has opened. */
 bool breaker_count(void);
 
-/* Forgets crashes that are old. True: the breaker is closed. */
+/* Forgets old crashes. Returns true if the breaker is closed now. */
 bool breaker_reset(void);

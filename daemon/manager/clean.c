@@ -43,9 +43,9 @@
 #define KILL_GRACE_MS 500
 #define POLL_US 5000
 #define BEHIND_NICE 5
-#define HOLD_MS 5000 /* while somebody mounts on the tmpfs again and again */
+#define HOLD_MS 5000 /* for detaching mounts from the tmpfs: a user may make new ones */
 #define LET_GO_MS 1000
-#define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
+#define ELSEWHERE_MS 5000 /* for objects in the manifests: a shared file system may hang */
 
 struct clean {
 	struct jobdir *dir;
@@ -62,7 +62,8 @@ static uint64_t soon(const struct clean *c, uint64_t ms)
 	return t < c->deadline_ms ? t : c->deadline_ms;
 }
 
-/* How many are left. */
+/* Sends sig to the processes in the record and waits at most ms for their end. Returns how many are
+ * left. */
 static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 {
 	const uint64_t deadline = soon(c, ms);
@@ -85,7 +86,7 @@ static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 
 static int end_processes(struct clean *c, struct error *err)
 {
-	/* Pids of an earlier boot are somebody else's. */
+	/* After a reboot, the pids in the record belong to other processes. */
 	bool ours = state_is_current(c->st);
 
 	if (ours && signal_and_wait(c, SIGTERM, TERM_GRACE_MS))
@@ -100,7 +101,7 @@ static int end_processes(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* As the user, until ms from now or the deadline. */
+/* Runs a helper as the user. It has ms milliseconds, and ends at the deadline at the latest. */
 static int do_as_user(const struct clean *c, struct helper h, uint64_t ms)
 {
 	h.uid = c->st->uid;
@@ -127,7 +128,8 @@ static int unmount(struct clean *c, struct error *err)
 	return result;
 }
 
-/* The record says whose the job is. Only where it is missing or damaged the tmpfs does. */
+/* The owner of the job is in the record. If the record is missing or damaged, the tmpfs shows the
+ * owner. */
 static int find_owner(struct clean *c, struct error *err)
 {
 	struct statx st;
@@ -144,7 +146,7 @@ static int release(struct clean *c, struct error *err)
 {
 	const struct helper h = { .argv = { "stage-helper", "release", NULL },
 				  .dir = c->memory_fd };
-	/* Without a user the tmpfs was never handed over. */
+	/* If no user is known, the tmpfs was never given to one. */
 	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
 
 	if (r < 0 && r != -ENOENT)
@@ -166,7 +168,7 @@ static bool has_later_run(const struct clean *c)
 	       (access(path, F_OK) == 0 || errno != ENOENT);
 }
 
-/* Whose that later run is; 0: it has no record yet. */
+/* Returns the user of that later run; 0: it has no record yet. */
 static uid_t get_later_user(const struct clean *c)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
@@ -177,9 +179,10 @@ static uid_t get_later_user(const struct clean *c)
 }
 
 /*
- * In a tier of root, the job's name belongs to the later run, or the sweep finds it. In a tier of
- * users, which is not swept, only a later run of the same user can have it. 1: it may be set aside;
- * 0: it may not; -EAGAIN: this is not known yet, and the record has to stay.
+ * Decides whether the job's directory in a tier may be set aside. In a tier of root, the directory
+ * belongs to the later run, or the sweep finds it. In a tier of users, which is not swept, the
+ * later run can have the same directory only if its user is the same. Returns 1: it may be set
+ * aside; 0: it may not; -EAGAIN: this is not known yet, and the record has to stay.
  */
 static int may_set_aside(const struct clean *c, const struct state_tier *t)
 {
@@ -318,7 +321,8 @@ static int remove_record(struct clean *c, struct error *err)
 
 typedef int (*step_fn)(struct clean *c, struct error *err);
 
-/* All of them; the first error counts, and result if that is one. */
+/* Runs all steps, also after a failure. Returns the first failure, or result if that is a failure
+ * already. */
 static int do_steps(struct clean *c, const step_fn *steps, size_t n, int result, struct error *err)
 {
 	int r;
@@ -338,7 +342,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 		end_processes,	 hold_memory, unmount,	      find_owner,
 		set_tiers_aside, release,     remove_entries, remove_groups,
 	};
-	/* Those that no epilog waits for */
+	/* No epilog waits for these steps. */
 	static const step_fn later_steps[] = {
 		free_memory,
 		remove_tiers,
@@ -347,7 +351,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	int r, result = 0;
 
 	result = do_steps(&c, steps, ARRAY_SIZE(steps), 0, err);
-	if (result == 0) { /* else the epilog shall try again */
+	if (result == 0) { /* after a failure, the directory stays for the next try */
 		r = move_aside(&c, err);
 		result = r < 0 ? r : 0;
 		c.deadline_ms += behind_ms;
@@ -357,7 +361,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 }
 
 /* Asks the keeper to end, and waits until the lock is free. A stopped keeper is continued so that
- * it can end. *toldp: there was one */
+ * it can end. Sets *toldp if there was a keeper. */
 static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struct error *err)
 {
 	static struct state st;
@@ -377,8 +381,8 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struc
 	}
 }
 
-/* The user's own clean-up steps would run as him, which root does in no job's keeper of another
- * user. */
+/* Some steps of a clean-up run as the job's user. Root refuses these steps to a keeper of another
+ * user's job. */
 static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clean_options *o,
 			   struct error *err)
 {
@@ -392,7 +396,8 @@ static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clea
 	return CLEAN_E_OTHERS;
 }
 
-/* Is a directory without a record, or with a damaged one, another user's? Then st has his uid. */
+/* Returns true if a directory without a record, or with a damaged one, belongs to another user.
+ * Then st has the uid of this user. */
 static bool is_others(const struct jobdir *d, struct state *st, const struct clean_options *o)
 {
 	_cleanup_(fd_closep) int memory = -1;
@@ -431,9 +436,9 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 		 * The mark is also needed if the record is lost. */
 		st.job_id = id->job_id;
 		if (r == 0) {
-			/* However long it took then, and whoever made it take long: it did not die
-			 * by itself. What is aside had a clean-up before, or has a record that a
-			 * job's manager wrote. */
+			/* A keeper that was told to end did not die by itself, however long its end
+			 * took. A directory that was moved aside had a clean-up before, or a job's
+			 * manager wrote its record. */
 			if (!told && !d.id.aside_ms)
 				death_report(&d, &st);
 			st.ending = true;
@@ -447,7 +452,7 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 				"job %u has no record, or a damaged one: what it has in tiers is "
 				"left to the reaper",
 				id->job_id);
-		} else { /* it may tell of processes yet */
+		} else { /* the record may list processes that still run */
 			return error_errno(err, -r, "read the record of job %u", id->job_id);
 		}
 		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);

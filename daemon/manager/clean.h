@@ -16,28 +16,31 @@ struct state;
 
 /*
  * Removes the objects that st records, and those in the run directory, whose lock the caller holds:
- * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
- * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
- * time, the record and the directory. job_over: the job itself has ended. 0, or JOBDIR_E_GONE: a
- * later run of the job has the name, and the reaper or another clean-up removes the rest; or the
- * first failure: then the record stays, and `reap` tries again.
+ * processes, FUSE connections, mounts, the directory's entries, cgroups. Then moves the directory
+ * to .trash, so that processes that wait for the lock can continue. Then removes the content (as
+ * the user), the record and the directory; for this, the deadline is behind_ms later. job_over: the
+ * job itself has ended.
+ * Returns 0, JOBDIR_E_GONE, or the first failure. JOBDIR_E_GONE: a later run of the job uses the
+ * directory's name, and the reaper or another clean-up removes the rest. After a failure the record
+ * stays, and `reap` tries again.
  */
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
 		  uint64_t behind_ms, struct error *err);
 
 enum {
-	CLEAN_E_OTHERS = JOBDIR_E_GONE + 1, /* the job is another user's */
+	CLEAN_E_OTHERS = JOBDIR_E_GONE + 1, /* the job belongs to another user */
 };
 
 struct clean_options {
-	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let
-				alone */
-	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
-	uid_t only_uid;	     /* of a job's keeper, which may do nothing as another user; 0: clean up
-				after any user */
+	bool end_keeper;     /* ask a living keeper to end, and kill it after timeout_ms; otherwise
+			      * do nothing if the keeper lives */
+	uint64_t timeout_ms; /* time for the keeper to end, and again for the clean-up */
+	uid_t only_uid;	     /* the caller is a job's keeper, which may act only as this user; 0:
+			      * clean up after any user */
 };
 
-/* Cleans up that run directory; *id: where it is afterwards. 0 if there is none (any more).
- * CLEAN_E_OTHERS: its objects are left to the reaper; with end_keeper, its processes are ended as
- * far as root allows it. */
+/* Cleans up the run directory *id, and sets *id to the place where the directory is afterwards.
+ * Returns 0, also if there is no such directory; a failure; or CLEAN_E_OTHERS: the job's objects
+ * are left to the reaper. In this case, end_keeper ends the job's processes as far as root allows
+ * it. */
 int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error *err);

@@ -19,15 +19,15 @@
 #include "common/sandbox/seccomp.h"
 #include "common/util/cleanup.h"
 
-/* Beside what none of our programs needs (seccomp.c). Calls of other kernels' headers are missing
- * in some: each has its own #ifdef. */
+/* These calls are denied in addition to those that none of our programs needs (seccomp.c). Headers
+ * of some kernels lack some of them, so each of these has an #ifdef. */
 static const unsigned denied[] = {
 /* processes */
 #ifdef __NR_fork
 	__NR_fork,
 	__NR_vfork,
 #endif
-#ifndef STAGE_SANITIZED /* LeakSanitizer does these to its own process */
+#ifndef STAGE_SANITIZED /* LeakSanitizer uses these calls in its own process */
 	__NR_clone,
 	__NR_kill,
 	__NR_tgkill,
@@ -45,11 +45,12 @@ static const unsigned denied[] = {
 	__NR_ioprio_set,
 	__NR_migrate_pages,
 	__NR_move_pages,
-	/* handles, by which others could open files past all directories */
+	/* file handles, which would allow other processes to open files without access to the
+	 * directories */
 	__NR_name_to_handle_at,
 	/* sockets that others could connect to */
 	__NR_bind,
-	/* memory that no limit of the process counts */
+	/* memory that is not counted by a limit of the process */
 	__NR_memfd_create,
 #ifdef __NR_memfd_secret
 	__NR_memfd_secret,
@@ -62,13 +63,13 @@ static const unsigned denied[] = {
 	__NR_mq_open,
 };
 
-/* More than it ever has, with a table of 2^20 threads (proc-look.c) and a stack of 8 MiB. Of
- * address space, because memory that is shared counts there alone. */
+/* More memory than the manager ever uses, with a table of 2^20 threads (proc-look.c) and a stack of
+ * 8 MiB. The limit is on address space, because no other limit counts shared memory. */
 #define MORE_MEMORY (64 << 20)
 
 static void limit_memory(void)
 {
-#ifndef STAGE_SANITIZED /* they have memory of their own */
+#ifndef STAGE_SANITIZED /* the sanitizers need much more address space */
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long long pages;
 	struct rlimit limit;

@@ -20,6 +20,6 @@ void death_report(const struct jobdir *d, struct state *st)
 	log_set_job(0);
 	st->keeper = (struct state_proc){ 0 };
 	if (jobdir_write_state(d, st) < 0)
-		return; /* it is reported again, and counted then */
+		return; /* the next clean-up reports and counts it */
 	metrics_add_death(&site, breaker_count());
 }

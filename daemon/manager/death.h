@@ -7,6 +7,6 @@
 struct jobdir;
 struct state;
 
-/* Nobody holds the lock of d but the caller, and st is its record. Reports a keeper that died,
- * once: after that the record names none. STAGE_RUN_DIR is open. */
+/* Reports the death of a keeper once; then the record names no keeper. The caller must hold the
+ * lock of d, st must be its record, and STAGE_RUN_DIR must be open. */
 void death_report(const struct jobdir *d, struct state *st);

@@ -27,11 +27,11 @@
 #include "daemon/manager/serve.h"
 #include "daemon/manager/manager.h"
 
-#define LATE_MS 1000 /* after the first one */
+#define LATE_MS 1000 /* time after the first cgroup was found, in which Slurm makes the others */
 
 static const char *const controllers[PRIVOP_N_GROUPS] = { "memory", "cpuset", "devices" };
 
-/* What is not so where such a group can't be used */
+/* The effect if the cgroup cannot be used, for the log. */
 static const char *const without[PRIVOP_N_GROUPS] = {
 	"staged data is not charged to the job",
 	"workers are not bound to the job's CPUs",
@@ -56,7 +56,7 @@ static bool is_v1(const char *dir)
 	return access(path, F_OK) == 0;
 }
 
-/* A cpuset that Slurm has not filled takes no process yet. */
+/* Slurm fills a new cpuset after making it. Until then no process can be moved to it. */
 static bool is_ready(enum privop_group which, const char *dir)
 {
 	cpu_set_t set[PRIVOP_MAX_CPUS / CPU_SETSIZE];
@@ -75,7 +75,8 @@ static int hold_by_keeper(struct groups_one *g, enum privop_group which)
 	return r;
 }
 
-/* 1: there is another group to be in; 0: there is not. */
+/* Asks the keeper to open the cgroup. Returns 1 if the processes must be moved to it, 0 if not, or
+ * -errno. */
 static int hold(struct serve *s, enum privop_group which)
 {
 	struct groups_one *g = &s->groups[which];
@@ -83,7 +84,8 @@ static int hold(struct serve *s, enum privop_group which)
 	struct stat st;
 	int r;
 
-	/* Looked at before it is held: if it is another one by then, that is seen the next time. */
+	/* Slurm may replace the directory between stat() and the keeper's open(). Then the inode
+	 * differs at the next look, and the new directory is opened. */
 	if (stat(g->dir, &st) < 0)
 		return -errno;
 	if (!is_ready(which, g->dir))
@@ -112,8 +114,8 @@ static int look_for(struct serve *s, const struct job_cgroup_mounts *m, enum pri
 	return r < 0 ? r : hold(s, which);
 }
 
-/* When the last step ends Slurm removes the job's directory, and makes another one for the next
- * step. */
+/* Forgets directories that Slurm has removed: it does so when the last step ends, and makes new
+ * ones for the next step. Returns true if any of them is still open. */
 static bool forget_removed(struct serve *s)
 {
 	bool any_held = false;
@@ -156,7 +158,7 @@ bool groups_are_missing(const struct serve *s)
 	return !s->groups_end_ms || groups_are_coming(s);
 }
 
-/* Binds the keeper, and with that all that it starts, and us to the job's CPUs. */
+/* Binds us, the keeper and all processes that it starts to the job's CPUs. */
 static void follow_cpus(const char *dir)
 {
 	cpu_set_t ours[PRIVOP_MAX_CPUS / CPU_SETSIZE] = { 0 },

@@ -15,26 +15,26 @@
 struct job_cgroup_job;
 struct serve;
 
-/* One of the job's directories. */
+/* One of the job's cgroup directories. */
 struct groups_one {
 	bool is_held;
-	bool has_failed; /* to be held, and that is in the log */
+	bool has_failed; /* the keeper could not open it, and this was logged */
 	ino_t ino;
 	char dir[PATH_MAX]; /* empty: not found */
 };
 
-/* "memory", "cpuset", "devices" */
+/* Returns "memory", "cpuset" or "devices". */
 const char *groups_to_string(enum privop_group which);
-/* The job's directory of one kind: see job_cgroup_find(). */
+/* Finds the job's directory of one kind. Returns as job_cgroup_find() does. */
 int groups_find(enum privop_group which, const struct job_cgroup_job *job, char *dir, size_t size);
 
 /* Looks for the cgroups that are not open yet, or that Slurm has removed since. Asks the keeper to
- * open them, and moves the processes that run already. 0: the memory cgroup is open, in
- * s->groups[PRIVOP_GROUP_MEMORY].dir. Otherwise the result of job_cgroup_find(), or the reason why
- * it cannot be opened; then nothing is charged. */
+ * open them, and moves the running processes to them. Returns 0 if the memory cgroup is open, and
+ * its path in s->groups[PRIVOP_GROUP_MEMORY].dir. Otherwise returns the result of
+ * job_cgroup_find(), or why the keeper cannot open it; then no memory is charged to the job. */
 int groups_look(struct serve *s);
 
-/* Is one of them to be looked for? */
+/* Returns true if groups_look() should be called again, because cgroups may still appear. */
 bool groups_are_missing(const struct serve *s);
-/* And may it come any moment, because others have come? */
+/* Returns true if more cgroups are expected within a second, because the first one was found. */
 bool groups_are_coming(const struct serve *s);

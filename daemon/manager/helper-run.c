@@ -18,13 +18,13 @@
 #include "daemon/manager/state.h"
 
 #define ACCOUNT_MS 60000 /* the name service may be slow */
-#define CONF_MS 5000	 /* to read the configuration, and to ask for a name in a path */
+#define CONF_MS 5000	 /* to read the configuration and look up names for a path */
 #define POLL_US 1000
-#define LOOK_MS 300 /* whether a helper was stopped */
+#define LOOK_MS 300 /* interval of checks whether a helper is stopped */
 #define MAX_TRIES 3
 #define ROOT_POLL_MS 20
-#define AGAIN_MS 300 /* as long as no process more may be made; less than the plugin waits */
-#define MANAGER_COMM "stage-manager" /* as it calls itself */
+#define AGAIN_MS 300 /* for retries if no process can be created; less than the plugin waits */
+#define MANAGER_COMM "stage-manager" /* its name in /proc/<pid>/stat */
 
 void helper_prepare(const struct helper *h, struct privops_spawn *s)
 {
@@ -40,15 +40,15 @@ void helper_prepare(const struct helper *h, struct privops_spawn *s)
 					      (h->system ? PRIVOP_SPAWN_SYSTEM : 0) };
 }
 
-/* A helper that its user has stopped is killed. */
+/* Kills a helper that its user has stopped. */
 static void end_stopped(pid_t pid)
 {
 	if (privops_do_numbers(PRIVOP_LOOK, pid, 0, 0) > 0)
 		(void)privops_do_numbers(PRIVOP_KILL, pid, 0, SIGKILL);
 }
 
-/* All of size bytes, or less at the end or the deadline, which is now when the job is over. Closes
- * fd. */
+/* Reads the answer until size bytes, its end or the deadline, and closes fd. If the job is over and
+ * stops is set, sets the deadline to 0 and returns. Returns the number of bytes. */
 static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool stops,
 			  uint64_t *deadline_msp)
 {
@@ -82,7 +82,7 @@ static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool sto
 			break;
 		n += k < 0 ? 0 : (size_t)k;
 	}
-	close(fd); /* who has more to say shall not wait for us */
+	close(fd); /* a helper that still writes gets EPIPE and does not wait for us */
 	return n;
 }
 
@@ -104,7 +104,7 @@ int helper_begin(const struct helper *h, struct helper_running *running)
 	pid = privops_spawn(&s, NULL);
 	if (pid < 0)
 		return pid;
-	(void)privops_go(true); /* where that can't be said, the child ends */
+	(void)privops_go(true); /* if this fails, the child ends */
 	running->pid = pid;
 	running->fd = steal_fd(&rd);
 	return 0;
@@ -144,8 +144,8 @@ int helper_do(const struct helper *h)
 	return r;
 }
 
-/* Facts that root looks up itself. Root reports the end of its children, and this child may be one
- * of them. */
+/* Asks the keeper for a fact that root looks up itself, until there is an answer. Events of the
+ * keeper are read in between, because one of them reports that root's helper has ended. */
 static int wait_for_root(const struct privop *question, uint64_t deadline_ms, bool stops, int *fdp)
 {
 	const uint64_t until_ms = clock_ms() + AGAIN_MS;
@@ -251,8 +251,8 @@ bool helper_is_alive(const struct state_proc *p)
 	return privops_do(&a, NULL, NULL) >= 0 && (uint64_t)a.n[1] == p->start;
 }
 
-/* A child of parent that is called so and is stopped? Its name may hold anything, so the last
- * bracket counts. */
+/* Returns true if the process is a stopped child of parent with the name comm. A name may contain
+ * brackets, so the last bracket in the line ends it. */
 static bool is_stopped_child(const char *pid, pid_t parent, const char *comm)
 {
 	_cleanup_(fd_closep) int fd = -1;

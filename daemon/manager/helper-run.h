@@ -16,52 +16,55 @@ struct state_proc;
 #define HELPER_MAX_ARGS 10
 
 struct helper {
-	const char *argv[HELPER_MAX_ARGS]; /* from "stage-helper" on, NULL at the end */
-	bool system;			   /* as the system user; else: */
+	const char *argv[HELPER_MAX_ARGS]; /* begins with "stage-helper", ends with NULL */
+	bool system;			   /* runs as the system user; otherwise as uid and gid */
 	uid_t uid;
 	gid_t gid;
-	int dir; /* becomes its fd 4; -1: none */
+	int dir; /* becomes fd 4 of the helper; -1: none */
 	int nice;
-	bool stops; /* -ECANCELED when the keeper learns that the job is over */
+	bool stops; /* helper_end() returns -ECANCELED when the job is over */
 	uint64_t deadline_ms;
 };
 
-/* One that was begun and whose answer nobody has taken; ends with the keeper. */
+/* A helper that was started and whose answer was not read yet. It ends with the keeper. */
 struct helper_running {
 	pid_t pid;
-	int fd; /* -1: none was begun */
+	int fd; /* for its answer; -1: no helper was started */
 	bool stops;
 	uint64_t deadline_ms;
 };
 
 #define HELPER_RUNNING_INIT ((struct helper_running){ .pid = -1, .fd = -1 })
 
-/* 0 or -errno. */
+/* Starts the helper and does not wait. Returns 0 or -errno. */
 int helper_begin(const struct helper *h, struct helper_running *running);
 /* Waits for the helper and closes its descriptors. Returns as helper_ask() does. */
 int helper_end(struct helper_running *running, void *answer, size_t size);
 
 /* Starts the helper and waits for it. Copies its answer, which begins with an int32_t, and returns
- * that number. -ETIMEDOUT: it hangs and is not waited for any longer; -EINTR: it was killed or
- * stopped. If it cannot be started, the reason, or -ENOEXEC, but never -ENOENT. */
+ * that number. Other results: -ETIMEDOUT: it did not end in time; -EINTR: it was killed or stopped;
+ * or why it could not be started, which is never -ENOENT (-ENOEXEC instead). */
 int helper_ask(const struct helper *h, void *answer, size_t size);
 
-/* The same for tasks that answer with a number only. A helper that is killed or stopped is started
- * again, because its user may kill or stop it, and must not keep the job's data in this way. */
+/* Does the same for tasks that answer with a number only. Starts a killed or stopped helper again:
+ * its user may kill or stop it, but must not be able to keep the job's data in this way. */
 int helper_do(const struct helper *h);
 
-/* The settings of the configuration that a helper has looked up for root. 0, or -errno: then
- * site->text has the reason, if it is not "". */
+/* Reads the settings of the configuration that a helper has looked up for root. Returns 0 or
+ * -errno; after a failure, site->text has the reason, or is "". */
 int helper_get_site(struct helper_site *site);
 
-/* From now on, log lines are also written to the site's LogFile. Root opens it once, so later calls
- * have the same result: 0, or -errno; -1 if the site has none. */
+/* Makes log lines go to the site's LogFile, too. Root opens it once, so later calls have the same
+ * result. Returns 0 or -errno; -1 if the site has no LogFile. */
 int helper_open_log(const struct helper_site *site);
-/* Both, as far as they are there. */
+/* Reads the settings and opens the log. Ignores failures. */
 void helper_get_site_and_log(struct helper_site *site);
 
-/* Where the path of a tier ("3") or HELPER_NAMESPACE leads for the job; a job_id of 0: for any.
- * node NULL: the host's name. */
+/*
+ * The job for which helper_find_path() expands a path of the configuration. which: the number of a
+ * tier, such as "3", or HELPER_NAMESPACE. job_id 0: any job; node NULL: the host's name. Returns 0
+ * or -errno.
+ */
 struct helper_job {
 	uint32_t job_id;
 	uid_t uid;
@@ -69,23 +72,26 @@ struct helper_job {
 	const char *node;
 };
 int helper_find_path(const char *which, const struct helper_job *job, struct helper_path *path);
-/* Opens a disk tier: an fd, or -errno, -EPERM where it is not root's all the way. which: as above,
- * by which root knows it; -1: there is something of ours in it, else -ENOENT. */
+/* Opens a disk tier. which: its name, as for helper_find_path(), by which root looks up the path;
+ * -1: the tier must contain one of our directories. Returns an fd or -errno. -EPERM: a directory or
+ * link of the path does not belong to root; -ENOENT: root does not accept the tier. */
 int helper_open_tier(const char *path, int64_t which);
 
-/* Waits until root knows the account of the job's user, which may take long. known: the user has an
- * account. -ECANCELED: the keeper was asked to end. */
+/* Waits until root has looked up the account of the job's user, which may take long. *knownp: the
+ * user has an account. Returns 0 or -errno. -ECANCELED: the keeper was asked to end. */
 int helper_wait_user(bool *knownp);
 
-/* How it is spawned, for one that is started otherwise. */
+/* Fills s, for callers that start the helper themselves. */
 void helper_prepare(const struct helper *h, struct privops_spawn *s);
 
-/* Signals a process that is on record: 0, -ESRCH. Does it run yet? A zombie does not. */
+/* For a process that is in the record. helper_signal() returns 0 or -ESRCH; helper_is_alive()
+ * returns false for a zombie. */
 int helper_signal(const struct state_proc *p, int sig);
 bool helper_is_alive(const struct state_proc *p);
-/* Is it stopped, or a manager that it has started? */
+/* Returns true if the process is stopped, or is a keeper whose manager is stopped. */
 bool helper_is_stopped(const struct state_proc *p);
-/* The keeper itself, as it is written to the record. 0 or -ESRCH. */
+/* Sets *p to our keeper, for the record. Returns 0 or -ESRCH. */
 int helper_get_keeper(struct state_proc *p);
-/* Kills all children of the keeper but us, until there are none or the deadline. */
+/* Kills all children of the keeper except the caller, until there are none or the deadline is
+ * over. */
 void helper_end_all(uint64_t deadline_ms);

@@ -19,7 +19,8 @@
 #define POLL_US 10000
 #define SCOPE "slurmstepd.scope"
 
-/* "max", and what is more than there is, is all: 1. */
+/* Reads a number of bytes. Returns 1 for "max" or more than the machine's memory; *valuep is the
+ * machine's memory then. Otherwise returns 0 or -ENOENT. */
 static int read_number(const char *dir, const char *const *names, int64_t *valuep)
 {
 	struct sysinfo si;
@@ -45,7 +46,7 @@ static bool has_entry(const char *dir, const char *pattern)
 	       glob(path, GLOB_NOSORT, NULL, &found) == 0;
 }
 
-/* v1; v2 */
+/* The first pattern is that of v1, the second that of v2. */
 static bool has_task(const char *dir)
 {
 	return has_entry(dir, "step_*/task_*") || has_entry(dir, "step_*/user/task_*");
@@ -55,7 +56,8 @@ int job_cgroup_read_memory(const char *dir, int64_t *limitp, int64_t *usedp)
 {
 	static const char *const limit[] = { "memory.limit_in_bytes", "memory.max", NULL };
 	static const char *const used[] = { "memory.usage_in_bytes", "memory.current", NULL };
-	/* Looked for first: a limit that is written before the first task is seen then. */
+	/* This is checked first. If a task exists, the limit was written before and is seen
+	 * below. */
 	const bool any_task = has_task(dir);
 	int unlimited = read_number(dir, limit, limitp), r;
 
@@ -79,7 +81,8 @@ int job_cgroup_remove(const char *dir, enum privop_group which, bool job_over, u
 	return r;
 }
 
-/* v1: where the site's name for Slurm's tree begins. */
+/* Returns the position where Slurm's part of a v1 path begins; the site may choose its name. NULL:
+ * there is none. */
 static char *find_cut_in_v1(char *path)
 {
 	char *slurm = strstr(path, "/slurm"), *uid = slurm ? strstr(slurm, "/uid_") : NULL;
@@ -87,8 +90,8 @@ static char *find_cut_in_v1(char *path)
 	return uid && strstr(uid, "/job_") ? slurm : NULL;
 }
 
-/* v2: behind the scope. In there are the jobs, whatever they are called, and a group of Slurm's
- * own. */
+/* Returns the position after the scope in a v2 path. The scope contains the jobs, with any names,
+ * and a group of Slurm's own processes. NULL: the path is not in a job. */
 static char *find_cut_in_v2(char *path)
 {
 	char *scope = strstr(path, SCOPE "/"), *name = scope ? scope + strlen(SCOPE "/") : NULL;
@@ -108,8 +111,8 @@ int job_cgroup_parse_above(char *path)
 	return 0;
 }
 
-/* One thread alone is moved by `tasks` (v1) without the wait of cgroup.procs: see process-start.c.
- */
+/* Writing to `tasks` (v1) moves a single thread and does not have the delay of cgroup.procs; see
+ * process-start.c. */
 static int move_to(const char *mount, const char *path, const char *sub)
 {
 	char name[PATH_MAX * 2];
@@ -121,7 +124,8 @@ static int move_to(const char *mount, const char *path, const char *sub)
 	return privops_do_path(PRIVOP_JOIN_GROUP, name, 0);
 }
 
-/* In v2 a group that has children takes no processes, except for the root. */
+/* In v2, a group that has children cannot contain processes, unless it is the root. So groups for
+ * Slurm's own processes are tried first. */
 static int move_above(const char *mount, const char *path)
 {
 	if (move_to(mount, path, "/system") == 0 || move_to(mount, path, "/slurmd") == 0 ||
@@ -145,8 +149,8 @@ static int leave_hierarchy(char *controllers, char *path, struct error *err)
 	return r < 0 ? error_errno(err, -r, "leave the step's cgroup for %s", path) : 0;
 }
 
-/* A path whose structure is not known is a future Slurm's. Slurm drains a node where a step does
- * not become empty. */
+/* Fails if we are still in a step's cgroup, for example because a future Slurm has other paths.
+ * Slurm drains a node if a step does not become empty. */
 static int check_has_left(char *controllers, char *path, struct error *err)
 {
 	return strstr(path, "/step_")
@@ -157,7 +161,7 @@ static int check_has_left(char *controllers, char *path, struct error *err)
 		       : 0;
 }
 
-/* Each line of /proc/self/cgroup. 0, or the first failure. */
+/* Calls fn for each line of /proc/self/cgroup. Returns 0 or the first failure. */
 static int for_each_group(int (*fn)(char *controllers, char *path, struct error *err),
 			  struct error *err)
 {
@@ -184,7 +188,8 @@ int job_cgroup_leave(struct error *err)
 	return r < 0 ? r : for_each_group(check_has_left, err);
 }
 
-/* A slurmd that is one of several on a machine puts its node's name in front. */
+/* Finds the group of Slurm's own processes. If several slurmds run on a machine, the scope's name
+ * begins with the node's name. */
 static int find_system_group(const char *mount, const char *prefix, char *buf, size_t size)
 {
 	_cleanup_(globfree) glob_t found = { 0 };

@@ -170,7 +170,8 @@ int jobdir_read_text(const struct jobdir *d, enum privop_file file, char *buf, s
 	return (int)n;
 }
 
-/* A manager has written the record, and root the mark. */
+/* A manager has written the record, but root has written the mark. If they differ, the mark
+ * counts. */
 static void believe_root(const struct jobdir *d, struct state *st)
 {
 	static uint32_t told;
@@ -224,7 +225,7 @@ void jobdir_find_owner(const struct jobdir *d, struct state *st)
 	st->gid = s.stx_gid;
 }
 
-/* <job>, or in .trash <job>.<ms> too. */
+/* Parses the name <job>, or in .trash also <job>.<ms>. */
 static bool read_name(struct jobdir_id *id, const char *name)
 {
 	static const char digits[] = "0123456789";
@@ -259,7 +260,7 @@ static int add_id(struct list *l, const struct jobdir_id *id)
 	return 0;
 }
 
-/* Entries of the kernel's, as they stand behind one another: 0 or -errno. */
+/* Adds the jobs' directories among the entries that getdents64(2) returned. Returns 0 or -errno. */
 static int add_entries(struct list *l, bool trash, const char *entries, size_t size)
 {
 	struct jobdir_id id = { .in_trash = trash };
@@ -274,7 +275,8 @@ static int add_entries(struct list *l, bool trash, const char *entries, size_t s
 	return r;
 }
 
-/* All of it before anything is done: what is done moves and removes entries, and may list, too. */
+/* Reads the whole list before anything is done with it: fn may move and remove entries, and may
+ * read a list, too. */
 static int read_list(struct list *l, bool trash)
 {
 	struct privop a = { .kind = PRIVOP_LIST,
@@ -308,7 +310,7 @@ int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg,
 	return r < 0 ? r : 0;
 }
 
-/* It stands in .trash, has its t yet, and is locked. */
+/* Returns -EBUSY if the directory was moved aside, still has its tmpfs, and is locked. */
 static int look_for_memory(void *arg, const struct jobdir_id *id)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;

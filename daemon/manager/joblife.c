@@ -29,9 +29,9 @@
 #include "daemon/manager/state.h"
 
 #define LIVING_EVERY_S 600
-#define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
+#define LIVING_WITHIN_S 90 /* the timer starts a run at least once in this time */
 
-/* What a file of a process says as a text; "" if it can't be read. */
+/* Reads a file of a process as a string; "" if it cannot be read. */
 static void read_text(const char *pid, const char *name, char *buf, size_t size)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -44,8 +44,8 @@ static void read_text(const char *pid, const char *name, char *buf, size_t size)
 	buf[n < 0 ? 0 : n] = '\0';
 }
 
-/* A command line is read from the process's memory, which may be a file on a FUSE server of its
- * user's that does not answer. So only processes of root are asked for it. */
+/* The kernel reads a command line from the process's memory, which may be a file on its user's FUSE
+ * server that does not answer. So only command lines of root's processes are read. */
 static bool is_step_daemon(const char *pid, const char *title)
 {
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { strtol(pid, NULL, 10) } };

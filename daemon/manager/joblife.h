@@ -15,18 +15,18 @@ struct state;
 enum joblife {
 	JOBLIFE_RUNS,
 	JOBLIFE_OVER,
-	JOBLIFE_UNKNOWN, /* neither its processes nor Slurm tell */
+	JOBLIFE_UNKNOWN, /* neither the node's processes nor Slurm show it */
 };
 
-/* Uses only facts of the node: its boot, the record, the job's cgroups, Slurm's step daemons. Never
- * waits. JOBLIFE_UNKNOWN: Slurm has to be asked. */
+/* Decides by facts of the node only: its boot, the record, the job's cgroups, Slurm's step daemons.
+ * Never waits. JOBLIFE_UNKNOWN: Slurm has to be asked. */
 enum joblife joblife_look(const struct state *st);
 
 /* Asks squeue as the job's user. Takes at most JOBLIFE_ASK_MS. text: how the job ended, or why this
- * is not known; "" for a job that runs and is not completing. */
+ * is not known; "" if the job runs and is not completing. */
 #define JOBLIFE_ASK_MS 10000
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE]);
 
-/* Is a keeper that lives asked about in this run of the timer? Slurm is not asked each minute about
- * each allocation that has no process on the node. */
+/* Returns true if this run of the timer should ask Slurm about a job with a living keeper. Not
+ * every run does, because an allocation may have no process on the node for a long time. */
 bool joblife_is_time_to_ask(const struct state *st);

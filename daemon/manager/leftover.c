@@ -9,7 +9,7 @@
 #include "daemon/manager/privops.h"
 
 #define TELL_EVERY_MS 3600000
-#define TIMER_WITHIN_MS 90000 /* the timer comes at least once in this time */
+#define TIMER_WITHIN_MS 90000 /* the timer starts a run at least once in this time */
 
 void leftover_read(const struct jobdir *d, struct leftover_marks *m)
 {
@@ -58,9 +58,9 @@ bool leftover_may_be_told(uint64_t since_ms)
 
 struct entry {
 	struct jobdir_id id;
-	uid_t uid; /* by root's mark; 0: not known */
+	uid_t uid; /* owner by root's mark; 0: not known */
 	uint64_t turn_ms;
-	size_t rank; /* among the user's */
+	size_t rank; /* position among the user's directories */
 };
 
 struct list {
@@ -74,7 +74,7 @@ static void list_deinit(struct list *l)
 	free(l->entries);
 }
 
-/* One that is gone meanwhile is left to fn. */
+/* A directory that has disappeared is added, too; fn treats it as gone. */
 static int add_entry(void *arg, const struct jobdir_id *id)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;

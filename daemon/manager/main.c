@@ -30,7 +30,7 @@ enum {
 	RESTART,
 	TIMEOUT,
 	N_NUMBERS,
-	CONF = N_NUMBERS /* the keeper's */,
+	CONF = N_NUMBERS /* only the keeper uses it */,
 	NODE,
 	STEP,
 	TIMER,
@@ -39,7 +39,7 @@ enum {
 
 struct args {
 	uint32_t numbers[N_NUMBERS];
-	uint32_t given; /* bits of the enum */
+	uint32_t given; /* bit n: option n of the enum was given */
 	const char *node, *sluid;
 };
 
@@ -73,7 +73,7 @@ static int read_args(struct args *a, int argc, char **argv)
 	return optind == argc ? 0 : -EINVAL;
 }
 
-/* Goes into a path: no dots, no slashes. */
+/* The name becomes a part of a path, so it may contain no dots and slashes. */
 static bool is_name(const char *s)
 {
 	return *s &&
@@ -93,7 +93,7 @@ static int cmd_run(const struct args *a)
 	k.st.gid = a->numbers[GID];
 	k.in_step = a->given & 1U << STEP;
 	k.node = a->node && is_name(a->node) ? a->node : NULL;
-	/* A step has the host's name in its place. */
+	/* In a step, this is the host's name and not Slurm's NodeName. */
 	if (k.node && !k.in_step)
 		snprintf(k.st.node, sizeof(k.st.node), "%s", k.node);
 	if (a->sluid && sluid_is_valid(a->sluid))
@@ -105,7 +105,7 @@ static int report(int r, const struct error *err)
 {
 	if (r >= 0)
 		return EXIT_SUCCESS;
-	if (*err->text) { /* it may be in the log already */
+	if (*err->text) { /* otherwise the reason is in the log already */
 		log_error("%s", err->text);
 		fprintf(stderr, "stage-keeper: %s\n", err->text);
 	}
@@ -156,7 +156,7 @@ int manager_main(int argc, char **argv)
 
 	prctl(PR_SET_NAME, "stage-manager");
 	manager_confine();
-	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
+	signal(SIGPIPE, SIG_IGN); /* the plugin, or the reader of the log, may be gone */
 	for (int fd = MANAGER_FD_KEEPER; fd <= MANAGER_FD_SPEC; fd++)
 		(void)fd_set_cloexec(fd, true);
 	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))

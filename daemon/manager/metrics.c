@@ -19,8 +19,8 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/manager.h"
 
-#define METRICS_MS 30000      /* for all of them that end now */
-#define METRICS_DEATH_MS 2000 /* the epilog may wait for it */
+#define METRICS_MS 30000      /* many managers may end at the same time and wait for each other */
+#define METRICS_DEATH_MS 2000 /* an epilog may wait for this */
 #define POLL_US 10000
 
 static int lock(int fd, uint64_t deadline_ms)
@@ -33,7 +33,7 @@ static int lock(int fd, uint64_t deadline_ms)
 	return 0;
 }
 
-/* The state of the node. AS_BEFORE: it is not known now. */
+/* The state of the node. AS_BEFORE: the value is not known and does not change. */
 #define AS_BEFORE UINT64_MAX
 
 struct node {
@@ -47,7 +47,7 @@ static void set_state(uint64_t *sum, uint64_t before, uint64_t now)
 	*sum = now == AS_BEFORE ? before : now;
 }
 
-/* Whatever jobs say, a sum stays a number that can be read: beyond 2^63 it begins anew. */
+/* A sum stays below 2^63, whatever jobs report: it wraps around to 0. */
 static int add(int fd, const uint64_t *counts, const struct node *node)
 {
 	uint64_t sums[COUNT_N] = { 0 }, breaker_open, leftovers;
@@ -63,7 +63,7 @@ static int add(int fd, const uint64_t *counts, const struct node *node)
 	return privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, sums, sizeof(sums));
 }
 
-/* Root puts the new file in the place of fd 3. */
+/* Root replaces fd 3 of this task by the new file. */
 static int write_text(int sums, uint64_t deadline_ms)
 {
 	const struct helper h = { .argv = { "stage-helper", "metrics", NULL },
@@ -81,7 +81,7 @@ static int write_text(int sums, uint64_t deadline_ms)
 		r = privops_wait(pid, deadline_ms);
 	if (r == 0 || r == -ETIMEDOUT)
 		return r;
-	return r < -KEEPER_EXIT_EXEC ? r + KEEPER_EXIT_EXEC : -EIO; /* why it could not */
+	return r < -KEEPER_EXIT_EXEC ? r + KEEPER_EXIT_EXEC : -EIO; /* may contain an errno */
 }
 
 static int replace(int sums, uint64_t deadline_ms)
@@ -97,7 +97,7 @@ static void add_to_node(const char *path, const uint64_t *counts, const struct n
 			uint64_t deadline_ms)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
-	/* Where there is none yet, it is made. */
+	/* Creates the file if it is missing. */
 	int r = base < 0 ? base : privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, "", 0);
 
 	if (r == 0)
@@ -120,7 +120,7 @@ void metrics_add(struct manager *k)
 	if (k->site.metrics[0] != '/')
 		return;
 	k->counts[COUNT_JOBS] = 1;
-	k->counts[COUNT_KEEPER_DEATHS] = 0; /* which no daemon of a user's tells */
+	k->counts[COUNT_KEEPER_DEATHS] = 0; /* a user's daemon must not set this */
 	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
 	add_to_node(k->site.metrics, k->counts, &node_as_before, clock_ms() + METRICS_MS);
 }

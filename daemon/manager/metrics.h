@@ -13,10 +13,10 @@ struct manager;
  * it is set. Failures are logged. It may take METRICS_MS, so no process should wait for it. */
 void metrics_add(struct manager *k);
 
-/* Adds the death of a keeper, which may have opened the breaker, where site (as helper_get_site()
- * gave it) wants figures. Takes METRICS_DEATH_MS at most. */
+/* Adds the death of a keeper, and whether it has opened the breaker, if the site wants metrics.
+ * site: from helper_get_site(). Takes METRICS_DEATH_MS at most. */
 void metrics_add_death(const struct helper_site *site, bool opened);
 
-/* Stores results of the reaper: whether it has closed the breaker (otherwise the last value stays),
+/* Stores results of the reaper: whether it has closed the breaker (if not, the last value stays),
  * and the number of leftovers that could not be removed. */
 void metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers);

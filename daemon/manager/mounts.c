@@ -20,12 +20,12 @@
 
 #define NAME_SIZE 16
 #define MAX_ROUNDS 8
-#define MAX_IN_MEMORY (2 * RUNDIR_MAX_SLOTS) /* twice as many as there are datasets at once */
-#define MAX_LATE 4 /* children of root's that a user's server or lock may keep for ever */
-#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* no server of a user's is asked */
+#define MAX_IN_MEMORY (2 * RUNDIR_MAX_SLOTS) /* a job has at most half as many datasets */
+#define MAX_LATE 4 /* root's children that a user's server or lock may delay for ever */
+#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* sends no request to a user's server */
 
 struct targets {
-	char **paths; /* of mounts */
+	char **paths; /* mount points */
 	size_t n;
 };
 
@@ -37,7 +37,7 @@ static const char *name_to_string(char buf[static NAME_SIZE], uint32_t name)
 	return buf;
 }
 
-/* A privileged operation on what is mounted there. */
+/* Does a privileged operation on the tmpfs or a slot. */
 static int do_mounted(enum privop_kind kind, const struct jobdir *d, uint32_t name, int64_t n2)
 {
 	return name == MOUNTS_MEMORY ? privops_do_name(kind, d->dir, PRIVOP_NAME_MEMORY, 0, 0, n2)
@@ -86,7 +86,7 @@ static void add_target(struct targets *t, const char *path)
 	char **more = reallocarray(t->paths, t->n + 1, sizeof(*more));
 
 	if (!more)
-		return; /* the next round finds it again */
+		return; /* the next round finds this mount again */
 	t->paths = more;
 	t->paths[t->n] = strdup(path);
 	t->n += t->paths[t->n] != NULL;
@@ -99,7 +99,7 @@ static void targets_deinit(struct targets *t)
 	free(t->paths);
 }
 
-/* What is mounted on top, on what is in it, and on its name with a dot after it. */
+/* Finds the mounts on top, below it, and on names that begin with top and a dot. */
 static void find_targets(struct targets *t, const char *top)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -121,8 +121,8 @@ static int compare_lengths(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns the number of detached mounts. A mount inside another one is detached with it. If root
- * waited in vain for one, it would also do so for the next, so the loop ends. */
+/* Detaches the mounts. Returns how many were detached. A mount inside another one is detached with
+ * it. After -ETIMEDOUT the loop ends, because root would also wait in vain for the next mount. */
 static size_t detach_targets(const struct targets *t, size_t n_above)
 {
 	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = PRIVOP_DIR_TIER };
@@ -139,9 +139,10 @@ static size_t detach_targets(const struct targets *t, size_t n_above)
 }
 
 /*
- * The kernel's table is in the order of mounting: a user may have mounted on a directory above one
- * that he had mounted on before. Nothing can be reached that another mount covers, so the outermost
- * goes first, which has the shortest path. He may mount again meanwhile, but not without end.
+ * The kernel's table is in the order of mounting, and a user may have mounted on a directory first
+ * and on its parent later. A mount that is covered by another one cannot be reached, so the
+ * outermost mount, which has the shortest path, is detached first. The user may mount again in
+ * between, so there are several rounds, but not without limit.
  */
 void mounts_detach_in(int dirfd, const char *name)
 {
@@ -157,8 +158,7 @@ void mounts_detach_in(int dirfd, const char *name)
 	}
 }
 
-/* A plugin of Slurm's (job_container/tmpfs) binds the job's mount namespace to a file of that name.
- */
+/* Slurm's plugin job_container/tmpfs binds the job's mount namespace to a file with that name. */
 bool mounts_has_namespace(uint32_t job)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -175,7 +175,7 @@ bool mounts_has_namespace(uint32_t job)
 	return false;
 }
 
-/* The job's tmpfs and all that is mounted in it, by whomever. */
+/* Counts the job's tmpfs and all mounts in it, whoever made them. */
 static size_t count_in_memory(const struct jobdir *d)
 {
 	_cleanup_(targets_deinit) struct targets t = { 0 };
@@ -186,7 +186,8 @@ static size_t count_in_memory(const struct jobdir *d)
 	return t.n;
 }
 
-/* To a child of root's. A user's server, or a lock that he holds, may keep it. */
+/* Sends fd to root's child and waits for its result. A user's server, or a lock that the user
+ * holds, may delay the child for ever. */
 static int send_source(int sock, int fd)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -226,7 +227,7 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 	if (r == 0)
 		r = send_source(sock, fd);
 	n_late += r == -ETIMEDOUT;
-	if (r < 0) /* it may have come that far */
+	if (r < 0) /* the mount may have been made before the failure */
 		(void)mounts_unplace(d, name);
 	return r;
 }
@@ -296,13 +297,13 @@ int mounts_get_owner(int memory_fd, struct statx *st)
 
 	if (statx(memory_fd, "", STATX_FLAGS, STATX_BASIC_STATS, &top) < 0)
 		return -errno;
-	*st = top; /* the user's where an earlier version has mounted it */
+	*st = top; /* the owner is the user if an earlier version mounted it */
 	if (top.stx_uid)
 		return 0;
 	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
 		  STATX_BASIC_STATS, st) < 0)
 		return -errno;
-	/* A file system of the user's that is mounted there gives any number for its owner. */
+	/* A file system that the user has mounted there can show any owner. */
 	return st->stx_dev_major == top.stx_dev_major && st->stx_dev_minor == top.stx_dev_minor
 		       ? 0
 		       : -EXDEV;

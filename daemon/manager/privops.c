@@ -20,17 +20,16 @@
 #include "common/util/log.h"
 
 #define MAX_CHILDREN 1024
-#define STOPPED_MS 300 /* one that is awaited and that its user has stopped is killed then */
+#define STOPPED_MS 300 /* interval of checks; a child that its user has stopped is killed */
 
-/* A child that was started and whose end nobody has asked for yet. */
+/* A child that was started and whose exit status was not taken yet. */
 struct child {
 	pid_t pid;
 	bool ended;
 	int status;
 };
 
-/* In the order in which they were started. Orphans that the keeper inherits are not in this list.
- * */
+/* The children in the order of their start, without orphans that the keeper inherits. */
 static struct {
 	bool over;
 	struct child children[MAX_CHILDREN];
@@ -39,14 +38,15 @@ static struct {
 
 void (*privops_meanwhile)(void);
 
-static int none[1]; /* where no descriptor is to come to */
+static int none[1]; /* the buffer if no descriptors are expected */
 
 int privops_get_fd(void)
 {
 	return MANAGER_FD_KEEPER;
 }
 
-/* A number may come again before anybody has asked for the end of the process that had it first. */
+/* A pid may be used again before the status of its first process is taken, so the first entry that
+ * has not ended is meant. */
 static void keep_exit(pid_t pid, int status)
 {
 	for (size_t i = 0; i < heard.n_children; i++) {
@@ -118,7 +118,8 @@ int privops_do(struct privop *a, int *out, size_t *n_outp)
 	size_t no_room = 0;
 	int r = privops_transport(a, out ?: none, n_outp ?: &no_room);
 
-	/* A log on a network's file system may say so itself, and is not told of itself. */
+	/* If the log itself times out, which a network file system may cause, this is not
+	 * logged. */
 	if (r == -ETIMEDOUT && kind != PRIVOP_LOG)
 		log_warning(
 			"operation %u on a directory or mount took over 5 s; root no longer waits "
@@ -254,7 +255,7 @@ pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
 		*startp = (uint64_t)a.n[1];
 	sent = n_fds ? packet_send(sock, "f", 1, fds, n_fds, MSG_DONTWAIT) : 0;
 	if (sent < 0) {
-		heard.n_children--; /* nobody will ask for its end */
+		heard.n_children--; /* no caller will take its status */
 		(void)privops_go(false);
 	}
 	return sent < 0 ? sent : r;
@@ -270,7 +271,7 @@ bool privops_is_over(void)
 	return heard.over;
 }
 
-/* pid: 0: of any child. */
+/* Takes the status of a child that has ended. pid 0: of any child. */
 static bool take_exit(pid_t pid, struct child *childp)
 {
 	struct child *const children = heard.children;
@@ -320,8 +321,8 @@ int privops_wait(pid_t pid, uint64_t deadline_ms)
 		r = privops_do_numbers(PRIVOP_LOOK, pid, 0, 0);
 		if (r > 0)
 			(void)privops_do_numbers(PRIVOP_KILL, pid, 0, SIGKILL);
-		/* The keeper could not tell its end, which comes before the answer of the second
-		 * look. */
+		/* The process is gone, but the keeper could not report its end. A report would have
+		 * come before the answer to the second look. */
 		n_gone += r == -ESRCH;
 	}
 	(void)privops_do_numbers(PRIVOP_KILL, pid, 0, SIGKILL);

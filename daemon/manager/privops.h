@@ -10,16 +10,16 @@
 
 #include "common/protocol/keeper-privops.h"
 
-/* poll(2) on this descriptor waits for packets of the keeper; privops_hear() reads them. */
+/* Returns the descriptor to the keeper, for poll(2). Its packets are read by privops_hear(). */
 int privops_get_fd(void);
 
-/* Has one privileged operation done: r of its answer, 0 or more, or -errno. The descriptors that
- * come, out and *n_outp (room for them, and their number), are the caller's; NULL and NULL where
- * none are wanted. */
+/* Sends one privileged operation and waits for its answer, which is stored in *a. Returns r of the
+ * answer: 0 or more, or -errno. out receives at most *n_outp descriptors, which belong to the
+ * caller, and *n_outp is set to their number. Both are NULL if no descriptors are expected. */
 int privops_do(struct privop *a, int *out, size_t *n_outp);
 
-/* The same for privileged operations of a name, of numbers alone, and for those that give one fd:
- * that, the caller's, or -errno. */
+/* The same for privileged operations on a name; with numbers only; for a rename; and for those that
+ * return one fd. privops_open() returns this fd, which belongs to the caller, or -errno. */
 int privops_do_name(enum privop_kind kind, uint32_t dir, enum privop_name name, int64_t n0,
 		    int64_t n1, int64_t n2);
 int privops_do_numbers(enum privop_kind kind, int64_t n0, int64_t n1, int64_t n2);
@@ -27,52 +27,53 @@ int privops_rename(uint32_t dir, enum privop_name name, uint32_t dir2, enum priv
 		   int64_t n0, int64_t n1);
 int privops_open(enum privop_kind kind, uint32_t dir, uint32_t name);
 
-/* Texts of at most PRIVOP_TEXT_SIZE - 1 bytes: of lines for the site's log, and for the plugin. */
+/* Send a text of at most PRIVOP_TEXT_SIZE - 1 bytes: lines for the site's log, or the answer for
+ * the plugin. */
 void privops_log(const char *text);
 void privops_answer(const char *text);
 
-/* Has a file written, from its beginning on: 0 or -errno. */
+/* Replaces the content of a file (or appends: see enum privop_file). Returns 0 or -errno. */
 int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t size);
 
-/* For privileged operations that take a path. One that is too long: -ENAMETOOLONG. */
+/* The same for privileged operations with a path. -ENAMETOOLONG: the path is too long. */
 int privops_do_path(enum privop_kind kind, const char *path, int64_t n0);
 
 struct privops_spawn {
 	enum privop_program program;
-	const char *const *argv; /* of stage-helper, that name first, NULL at the end; root has
-				    those of others */
+	const char *const *argv; /* of stage-helper: its name first, NULL last; root chooses
+				  * those of the other programs */
 	uid_t uid;
 	gid_t gid;
-	int fds[4]; /* become 3, 4, … */
+	int fds[4]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output; /* becomes stdout and stderr; -1: /dev/null */
 	int nice;
-	int64_t flags; /* PRIVOP_SPAWN_* but _OUTPUT */
+	int64_t flags; /* PRIVOP_SPAWN_*, except _OUTPUT */
 };
 
-/* Its pid, or -errno. It waits until privops_go() is called, which must be next. Its end is kept
- * until privops_next_exit() or privops_wait() takes it; -EAGAIN: there are too many that nobody
- * took. */
+/* Starts a child, which waits for privops_go(); this must be the next call. Returns its pid or
+ * -errno. The child's exit status is stored until privops_next_exit() or privops_wait() takes it.
+ * -EAGAIN: too many statuses have not been taken. */
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp);
 int privops_go(bool go);
 
-/* Reads the packets that have arrived, without waiting. */
+/* Reads the packets that have arrived. Does not wait. */
 void privops_hear(void);
-/* Was the keeper told that the job is over? */
+/* Returns true if the keeper has been told that the job is over. */
 bool privops_is_over(void);
-/* A child that privops_spawn() started and that has ended, and its status as of waitpid(2). false:
- * none that is known of. */
+/* Takes the pid and the status, as of waitpid(2), of one child that privops_spawn() started and
+ * that has ended. Returns false if there is none. */
 bool privops_next_exit(pid_t *pidp, int *statusp);
 
-/* Waits for the end of a child. Returns minus its exit status; -EINTR: it was killed, or was
- * stopped and then killed by us; -ETIMEDOUT at deadline_ms: it is killed and not waited for any
- * longer. */
+/* Waits for the end of a child. Returns minus its exit status; -EINTR: it was killed, or it was
+ * stopped and we killed it; -ETIMEDOUT at deadline_ms: it was sent SIGKILL, and its end is not
+ * waited for. */
 int privops_wait(pid_t pid, uint64_t deadline_ms);
 
-/* A function that is called at least every 300 ms while privops_wait() or helper_end() waits for a
- * child, for work that cannot wait longer. It must not wait itself. NULL: none. */
+/* This function is called at least every 300 ms while privops_wait() or helper_end() waits for a
+ * child, for work that cannot wait longer. It must not wait itself. NULL: no function. */
 extern void (*privops_meanwhile)(void);
 
-/* Who does the privileged operations: the keeper at the other end of MANAGER_FD_KEEPER; a test puts
- * its own there. */
+/* Performs a privileged operation. By default, it asks the keeper at the other end of
+ * MANAGER_FD_KEEPER; a test sets a function of its own. */
 extern int (*privops_transport)(struct privop *a, int *out, size_t *n_outp);

@@ -26,15 +26,15 @@
 
 #define MAX_IDS (1U << 20)
 #define MIN_IDS 256
-#define MAX_DEPTH 9 /* of groups below the one that all jobs are in */
-/* include/linux/sched.h: PF_EXITING; PF_POSTCOREDUMP, which comes before it from Linux 5.16 on, and
- * between the two the kernel waits for io_uring; PF_IO_WORKER */
+#define MAX_DEPTH 9 /* of cgroups below the one of all jobs */
+/* From include/linux/sched.h: PF_EXITING; PF_POSTCOREDUMP, which is set earlier (from Linux 5.16
+ * on; between the two, the kernel waits for io_uring); PF_IO_WORKER. */
 #define FLAGS_EXITING (0x4 | 0x8)
 #define FLAG_IO 0x10
 #define BIT_KILL (1ULL << (SIGKILL - 1))
 #define SKIP5 "%*s %*s %*s %*s %*s "
 
-/* SIGKILL is marked as pending at each thread of the process that it was sent to. */
+/* If a process gets SIGKILL, the signal is pending in each of its threads. */
 int proc_look_parse_stat(const char *text, struct proc_thread *t)
 {
 	const char *s = strrchr(text, ')');
@@ -56,7 +56,7 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t)
 	return 0;
 }
 
-/* The number after that word at the beginning of a line: 0, or -EPROTO. */
+/* Reads the number after word, which stands at the beginning of a line. Returns 0 or -EPROTO. */
 static int find_number(const char *text, const char *word, uint64_t *valuep)
 {
 	const char *s = strstr(text, word);
@@ -108,7 +108,7 @@ static int add_id(struct proc_look *l, uint64_t id)
 	return 0;
 }
 
-/* The threads of one group. */
+/* Adds the threads of one cgroup. */
 static int add_group(struct proc_look *l, int dirfd)
 {
 	int fd = openat(dirfd, "tasks", O_RDONLY | O_CLOEXEC);
@@ -126,7 +126,7 @@ static int add_group(struct proc_look *l, int dirfd)
 	return r;
 }
 
-/* A group that vanishes meanwhile has no threads. */
+/* Adds the threads of a cgroup and of those below it. A cgroup that disappears has no threads. */
 static int add_groups(struct proc_look *l, int dirfd, int depth)
 {
 	_cleanup_(dir_closep) DIR *dir = fdopendir(dirfd);
@@ -179,7 +179,7 @@ int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid)
 		return add_processes(l);
 	top = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = top < 0 ? -errno : add_groups(l, top, 0);
-	return r == -ENOMEM ? 0 : r; /* what there is no room for is left out */
+	return r == -ENOMEM ? 0 : r; /* threads for which there is no memory are left out */
 }
 
 /* Reads and parses one text of a thread. */
@@ -275,7 +275,7 @@ bool proc_look_is_stopped(int fd, pid_t pid)
 	return stopped;
 }
 
-/* Of a process of somebody else's no thread is looked at. */
+/* Opens the threads of a process, unless it belongs to another user. */
 static void open_process(struct proc_look *l, pid_t pid)
 {
 	struct proc_thread first = { .tid = pid };

@@ -14,54 +14,55 @@
 
 struct proc_thread {
 	pid_t tid;
-	uint64_t start;	   /* field 22 of stat: what tells it from a later one of that number */
-	uint64_t switches; /* of context, of either kind, since it was started */
+	uint64_t start;	   /* field 22 of stat; a later thread with the same tid has another start
+			    * time */
+	uint64_t switches; /* context switches since its start, voluntary or not */
 	uid_t uid;	   /* real */
-	bool asleep;	   /* not running, and not waiting for a CPU either */
-	bool stopped;	   /* by a signal, or by who traces it */
-	bool io;	   /* made by the kernel for io_uring; hangs if `ending`, even if it runs */
-	bool ending;	   /* it exits, or has SIGKILL pending */
+	bool asleep;	   /* not running, and not waiting for a CPU */
+	bool stopped;	   /* by a signal or by a tracer */
+	bool io;     /* made by the kernel for io_uring; with `ending`, it hangs even if it runs */
+	bool ending; /* it is exiting, or has SIGKILL pending */
 };
 
-/* A text of /proc/<pid>/task/<tid>/stat: start, asleep, ending. The name in it is the user's. 0 or
- * -EPROTO. */
+/* Parses the text of /proc/<pid>/task/<tid>/stat: sets start and the flags of *t. The user chooses
+ * the thread's name in it. Returns 0 or -EPROTO. */
 int proc_look_parse_stat(const char *text, struct proc_thread *t);
 
-/* A text of …/status: uid, switches. 0 or -EPROTO. */
+/* Parses the text of …/status: sets uid and switches. Returns 0 or -EPROTO. */
 int proc_look_parse_status(const char *text, struct proc_thread *t);
 
 struct proc_look {
-	bool active; /* a pass has begun */
+	bool active; /* a pass has begun and not ended */
 	int proc_fd;
 	bool by_uid;
-	uid_t uid;  /* whose threads count; PROC_LOOK_ANYBODY */
-	pid_t *ids; /* threads of a cgroup; by uid: processes of the node */
+	uid_t uid;  /* only threads of this user are reported, or PROC_LOOK_ANYBODY */
+	pid_t *ids; /* threads of the cgroup; by_uid: processes of the node */
 	size_t n_ids, room, next;
-	pid_t pid;    /* by uid: whose threads are gone through */
-	DIR *threads; /* of that process; NULL: none */
+	pid_t pid;    /* by_uid: the process whose threads are examined */
+	DIR *threads; /* directory of that process's threads; NULL: not open */
 };
 
 #define PROC_LOOK_INIT ((struct proc_look){ .active = false })
 
 #define PROC_LOOK_ANYBODY ((uid_t)-1)
 
-/* Begins a pass. group: a cgroup, those below it included, in which all threads count: a process of
- * the job may be another user by now (sudo, newuidmap). NULL: all processes of uid, or of anybody.
- * fd: of a proc file system, open until the end of the pass. 0 or -errno. */
+/* Begins a pass. group: a cgroup; all threads in it and below it are reported, because a process of
+ * the job may have another user's uid by now (sudo, newuidmap). NULL: all processes of uid, or of
+ * all users. fd: of a proc file system, open until the end of the pass. Returns 0 or -errno. */
 int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid);
 
 enum {
-	PROC_LOOK_NOTHING, /* there is more to look at */
-	PROC_LOOK_THREAD,  /* *t is ending */
-	PROC_LOOK_END,	   /* of the pass; also where none was begun */
+	PROC_LOOK_NOTHING, /* this step found nothing; the pass continues */
+	PROC_LOOK_THREAD,  /* *t is a thread that is ending */
+	PROC_LOOK_END,	   /* the pass is over, or was not begun */
 };
 
-/* Is the process stopped, or a program that its first thread has started (squashfuse_ll, of a
- * worker)? fd: of a proc file system. */
+/* Returns true if the process is stopped, or a child that its first thread has started (such as a
+ * worker's squashfuse_ll). fd: of a proc file system. */
 bool proc_look_is_stopped(int fd, pid_t pid);
 
-/* One step. */
+/* Does one step of a pass. Returns PROC_LOOK_*. */
 int proc_look_next(struct proc_look *l, struct proc_thread *t);
 
-/* Ends a pass, at its end or before. Twice is fine. */
+/* Ends a pass and frees its memory. It may be called at any time and more than once. */
 void proc_look_end(struct proc_look *l);

@@ -5,19 +5,20 @@
 #include "common/util/clock.h"
 #include "daemon/manager/reap-internal.h"
 
-/* What questions may take together, so that the run ends within the timer's time */
-#define ASK_USER_MS 10000 /* about one user's jobs: he can stop and kill squeue */
-#define IN_VAIN_MS 30000  /* those without an answer: then Slurm does not answer at all */
-#define ASK_ALL_MS 45000  /* all of them */
+/* Limits for the total time of the questions, so that the run ends within the timer's time. */
+#define ASK_USER_MS 10000 /* about one user's jobs: the user can stop and kill squeue */
+#define IN_VAIN_MS 30000  /* without an answer: then Slurm does not answer at all */
+#define ASK_ALL_MS 45000  /* all questions */
 
-static struct state record; /* of the one that is asked about */
+static struct state record; /* record of the job that is asked about */
 
 static bool is_asked(const struct left *l)
 {
 	return l->fate == FATE_ASK || l->fate == FATE_ASK_ENDS;
 }
 
-/* Each user has a time of his own, so he holds up his own jobs alone, however many these are. */
+/* Returns true if the time limit of the job's user, or that for questions without an answer, is
+ * used up. Each user has his own limit, so a user with many jobs delays only these. */
 static bool is_in_vain(const struct reap *reap, const struct left *l)
 {
 	uint64_t ms = 0;

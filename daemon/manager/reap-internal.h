@@ -14,14 +14,14 @@
 #include "daemon/manager/leftover.h"
 #include "daemon/manager/state.h"
 
-#define REAP_MAX_LEFT 1024 /* in a run; more wait for the next one (leftover_for_each()) */
+#define REAP_MAX_LEFT 1024 /* for one run; others wait for the next one (leftover_for_each()) */
 
 enum fate {
-	FATE_GO,       /* its job is over */
-	FATE_ASK,      /* of a dead keeper; Slurm has to be asked */
-	FATE_ASK_ENDS, /* the same, of a keeper that lives */
-	FATE_STOPPED,  /* what cleans up is stopped */
-	FATE_DONE,     /* cleaned up, or nothing to do */
+	FATE_GO,       /* the job is over: clean up */
+	FATE_ASK,      /* the keeper is dead: ask Slurm whether the job is over */
+	FATE_ASK_ENDS, /* the keeper lives: ask the same, and end the keeper if the job is over */
+	FATE_STOPPED,  /* the process that cleans up is stopped */
+	FATE_DONE,     /* it was cleaned up, or nothing needs to be done */
 };
 
 struct left {
@@ -30,14 +30,14 @@ struct left {
 	uid_t uid;
 	struct state_proc keeper;
 	bool has_record;
-	bool over;	   /* when Slurm was asked last */
-	uint64_t asked_ms; /* what that took */
+	bool over;	   /* Slurm's last answer: the job is over */
+	uint64_t asked_ms; /* time that Slurm's answer took */
 	struct leftover_marks marks;
-	bool is_quiet;		   /* the log has a line on it already that is young enough */
-	uint64_t had_turn_ms;	   /* before this run */
-	uint64_t user_had_turn_ms; /* the latest of its user's leftovers */
-	int r;			   /* of the try to clean up */
-	uint64_t failing_ms;	   /* what that took, where it failed */
+	bool is_quiet;		   /* the log got a line about it within the last hour */
+	uint64_t had_turn_ms;	   /* its last turn before this run */
+	uint64_t user_had_turn_ms; /* the latest last turn of all leftovers of its user */
+	int r;			   /* result of the clean-up */
+	uint64_t failing_ms;	   /* time that the failed clean-up took */
 	char why[JOBLIFE_TEXT_SIZE];
 };
 
@@ -45,25 +45,28 @@ struct reap {
 	struct left left[REAP_MAX_LEFT];
 	size_t n_left;
 	bool by_timer;
-	bool has_told;	     /* why something is left */
-	uint64_t in_vain_ms; /* what Slurm did not answer took */
+	bool has_told;	     /* the log got a line about why something is left */
+	uint64_t in_vain_ms; /* time spent on questions that Slurm did not answer */
 	uint64_t ask_until_ms;
-	int r; /* what that failed by */
+	int r; /* -errno of a leftover that stays; 0: none */
 };
 
-/* Asks Slurm about the jobs with FATE_ASK and FATE_ASK_ENDS; the others become FATE_DONE if they
- * are not over. Returns how many are over. */
+/* Asks Slurm about the jobs with FATE_ASK and FATE_ASK_ENDS. Jobs that are not over become
+ * FATE_DONE. Returns the number of jobs that are over. */
 size_t reap_ask_all(struct reap *reap);
 
-/* To the person who started the reaper. The log has lines of its own. */
+/* Prints a line on standard error, for the person who started the reaper. The log has its own
+ * lines. */
 void reap_say(const struct left *l, const char *text, const char *why);
-/* l->why, to the log. False: the log has it already. */
+/* Counts a failure, and logs l->why. Returns false if the log already has such a line. */
 bool reap_report_failure(struct left *l);
-/* All calls of reap_report_failure(). */
+/* Returns the number of calls of reap_report_failure(). */
 unsigned reap_get_n_failures(void);
-/* The job runs, so its data stays. has_process: on this node. */
+/* Reports that the job runs and its data stays. has_process: the job has a process on this node. */
 void reap_report_running(const struct left *l, bool has_process);
-/* life: Slurm's answer; a job that is over is not reported. */
+/* Reports that the data stays, and why. life: Slurm's answer; nothing is reported for a job that is
+ * over. */
 void reap_report_kept(struct left *l, enum joblife life);
-/* The next run looks at it again. */
+/* Reports a failure r of the operation that what describes. Returns FATE_DONE, so the next run
+ * tries again. */
 enum fate reap_pass_over(struct reap *reap, struct left *l, int r, const char *what);

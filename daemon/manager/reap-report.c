@@ -5,7 +5,7 @@
 #include "common/util/log.h"
 #include "daemon/manager/reap-internal.h"
 
-static unsigned n_failures; /* of all, told or not */
+static unsigned n_failures; /* of all failures, logged or not */
 
 void reap_say(const struct left *l, const char *text, const char *why)
 {
@@ -24,8 +24,8 @@ bool reap_report_failure(struct left *l)
 	return true;
 }
 
-/* A job whose slurmd was killed is completing until slurmd is back, however long its processes are
- * gone. */
+/* A job whose slurmd was killed stays in the state "completing" until slurmd runs again, even if
+ * its processes ended long ago. */
 void reap_report_running(const struct left *l, bool has_process)
 {
 	if (has_process)

@@ -49,10 +49,10 @@
 #define REAP_TIMEOUT_MS 30000
 #define RETRY_ALL_MS 40000
 #define CLEAN_ALL_MS 30000
-#define CLEAN_USER_MS 10000 /* he can stop and kill what works for him */
+#define CLEAN_USER_MS 10000 /* a user can stop and kill the processes that work for him */
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
-static struct state record; /* of the one that is looked at */
+static struct state record; /* record of the job that is examined */
 
 static int clean_one(struct left *l, const struct clean_options *o)
 {
@@ -68,9 +68,9 @@ static int clean_one(struct left *l, const struct clean_options *o)
 	return l->r;
 }
 
-/* --- 1. the look ---------------------------------------------------------------------------- */
+/* --- 1. look --------------------------------------------------------------------------------- */
 
-/* Nobody has the lock but us. */
+/* Decides about a directory whose lock we hold. */
 static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct left *l)
 {
 	int r = d->id.aside_ms ? 0 : jobdir_read_state(d, &record);
@@ -79,7 +79,8 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 		jobdir_find_owner(d, &record);
 	if (d->id.aside_ms)
 		return FATE_GO;
-	if (r < 0 && r != -ENOENT && r != -EPROTO) /* it may tell of processes yet */
+	if (r < 0 && r != -ENOENT && r != -EPROTO) /* the record may list processes that still
+						    * run */
 		return reap_pass_over(reap, l, r, "its record can't be read");
 	if (r < 0)
 		jobdir_find_owner(d, &record);
@@ -100,8 +101,8 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	return FATE_DONE;
 }
 
-/* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the
- * directory aside. */
+/* Decides about a directory whose lock another process holds. This is a keeper, or a clean-up,
+ * which writes itself into the record when it moves the directory aside. */
 static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
 {
 	if (jobdir_read_state(d, &record) < 0 || !state_is_current(&record) || !record.keeper.pid)
@@ -153,8 +154,8 @@ static int compare_turns(const void *a, const void *b)
 	return 0;
 }
 
-/* Where the time is not enough for all, the next run begins with those that had no turn. Users who
- * stop what works for them are the last then, however many jobs they have. */
+/* If the time is too short for all leftovers, the next run begins with those that had no turn. Then
+ * users who stop the processes that work for them are the last, however many jobs they have. */
 static void sort_by_turns(struct reap *reap)
 {
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
@@ -165,7 +166,7 @@ static void sort_by_turns(struct reap *reap)
 	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_turns);
 }
 
-/* --- what goes -------------------------------------------------------------------------------- */
+/* --- 2. to 4.: clean-up ---------------------------------------------------------------------- */
 
 static bool has_had_his_time(const struct reap *reap, uid_t uid)
 {
@@ -177,7 +178,7 @@ static bool has_had_his_time(const struct reap *reap, uid_t uid)
 	return ms >= CLEAN_USER_MS;
 }
 
-/* Who calls by hand waits for all. */
+/* A person who calls the reaper waits until all is done. */
 static uint64_t get_clean_deadline(const struct reap *reap)
 {
 	return reap->by_timer ? clock_ms() + CLEAN_ALL_MS : UINT64_MAX;
@@ -198,8 +199,8 @@ static void clean_all(struct reap *reap, enum fate fate)
 	}
 }
 
-/* A job that has begun again meanwhile has another keeper. d: stays open. 1: it is another, or
- * gone. */
+/* Opens the job's directory if its keeper is still the same. A job that was started again has
+ * another keeper. Returns 0: d is open; 1: the keeper is another one, or gone; -errno. */
 static int open_same_keeper(struct jobdir *d, const struct left *l)
 {
 	int r = jobdir_open(d, &l->id, NULL);
@@ -231,7 +232,7 @@ static void end_living(struct reap *reap, struct left *l)
 	clean_one(l, &o);
 }
 
-/* Its manager ends with it, and with that the lock is free. */
+/* Kills a stopped keeper and cleans up. The end of its manager frees the lock. */
 static void end_stopped(struct reap *reap, struct left *l)
 {
 	const struct clean_options o = { .timeout_ms = QUICK_MS };
@@ -282,7 +283,7 @@ static void ask_and_end(struct reap *reap)
 	for_fate(reap, FATE_ASK_ENDS, end_living);
 }
 
-/* --- 5. once more ----------------------------------------------------------------------------- */
+/* --- 5. second try --------------------------------------------------------------------------- */
 
 static void try_again(struct reap *reap)
 {

@@ -12,10 +12,10 @@ struct error;
 
 /* Cleans up after dead keepers and in disk tiers, ends keepers whose job is over, and forgets old
  * crashes. Prints on standard error what stays, and why. Without a valid configuration, disk tiers
- * are left alone. 0 when nothing is left that should be removed. by_timer: only some runs ask Slurm
- * about living keepers. */
+ * are left alone. Returns 0 if nothing is left that should be removed, or -errno. by_timer: only
+ * some runs ask Slurm about living keepers. */
 int reap_all(bool by_timer, struct error *err);
 
-/* Removes data that keepers of that user's jobs have set aside and could not remove before they
+/* Removes data that keepers of this user's jobs have moved aside and could not remove before they
  * died. */
 void reap_aside(uid_t uid);

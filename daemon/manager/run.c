@@ -31,18 +31,17 @@
 
 #include "stage-build.h"
 
-#define LEFTOVER_MS 300	  /* for what an earlier run of the job left, before it is moved aside */
-#define ANOTHER_MS 10000  /* for another keeper of this very run, which reads its configuration */
-#define CLEANUP_MS 10000  /* where no configuration could be loaded */
-#define BEHIND_MS 3600000 /* for content that nobody waits for: disks may be slow */
+#define LEFTOVER_MS 300	  /* for a clean-up after an earlier run; then it is moved aside */
+#define ANOTHER_MS 10000  /* for another keeper of the same run to read its configuration */
+#define CLEANUP_MS 10000  /* if no configuration could be loaded */
+#define BEHIND_MS 3600000 /* to remove content, which may be on slow disks */
 #define INODES_SPARE 4096
 
 enum {
 	RUN_E_SUCCESS,
-	RUN_E_ANOTHER,	 /* a keeper of this very run is there: of another step on the node */
-	RUN_E_BEGINNING, /* and does not know its answer yet */
-	RUN_E_FOREIGN,	 /* a keeper is there, of a job that had this number before: numbers come
-			    again */
+	RUN_E_ANOTHER,	 /* a keeper of the same run exists: another step on the node started it */
+	RUN_E_BEGINNING, /* the same, and it does not know its answer yet */
+	RUN_E_FOREIGN,	 /* a keeper exists that belongs to an older job with the same id */
 };
 
 static void answer(char verdict, const char *text)
@@ -53,7 +52,7 @@ static void answer(char verdict, const char *text)
 	privops_answer(line);
 }
 
-/* Is a keeper of this run at work there? Its answer becomes ours. */
+/* Looks for another keeper of this run. If there is one, its answer becomes ours. */
 static int find_another(struct manager *k, const struct jobdir *d)
 {
 	char text[ERROR_MAX_SIZE];
@@ -78,7 +77,8 @@ static int find_another(struct manager *k, const struct jobdir *d)
 	return RUN_E_ANOTHER;
 }
 
-/* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
+/* The job's directory exists already: another keeper uses it, or it is a leftover. Returns 0 if the
+ * directory has been removed or moved aside. */
 static int settle_leftover(struct manager *k, struct jobdir *d, struct error *err)
 {
 	const struct clean_options o = { .end_keeper = true,
@@ -170,7 +170,7 @@ static int mount_memory(struct manager *k, struct error *err)
 		return error_errno(err, errno, "find the machine's memory");
 	all = (uint64_t)si.totalram * si.mem_unit;
 	k->memory_size = memory_limits_get_share(all, k->site.max_memory_percent);
-	/* The kernel's own rule where the site has none: an inode for every other page. */
+	/* Without MaxFiles=, the kernel's default is used: an inode for every other page. */
 	inodes = k->site.max_files ? k->site.max_files + INODES_SPARE : all / 4096 / 2;
 	return mounts_memory(&k->dir, k->memory_size, inodes, err);
 }
@@ -253,13 +253,14 @@ static int live(struct manager *k, struct error *err)
 	bool job_over = true;
 	int r = jobdir_write_state(&k->dir, &k->st);
 
-	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all.
-	 */
+	/* Without a record, no clean-up could find us and end us. So everything is removed, and we
+	 * end. */
 	if (r < 0) {
 		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
 		return error_errno(err, -r, "write the job's record");
 	}
-	/* By the record a clean-up finds us, however long it takes to read the configuration. */
+	/* From here on, a clean-up finds us by the record, however long it takes to read the
+	 * configuration. */
 	k->site.r = helper_get_site(&k->site);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
@@ -291,7 +292,8 @@ static int live(struct manager *k, struct error *err)
 			     BEHIND_MS, err);
 }
 
-/* Where that is not possible we must not stay: Slurm would wait for our end, and drain the node. */
+/* Leaves the cgroups of the step. If this fails, we must end: Slurm would wait for our end, and
+ * drain the node. */
 static int leave_step(struct manager *k, struct error *err)
 {
 	int r = job_cgroup_leave(err);
@@ -308,13 +310,15 @@ int manager_run(struct manager *k)
 
 	log_open("stage-keeper", -1, 1);
 	log_set_job(k->st.job_id);
-	/* By these a clean-up knows whom it may end: without them nothing is begun. */
+	/* A clean-up needs these two facts to know which process it may end. Without them, nothing
+	 * is begun. */
 	state_get_boot(k->st.boot);
 	if (!k->st.boot[1] || helper_get_keeper(&k->st.keeper) < 0)
 		r = error_set(&err, EIO, "boot_id and stat of /proc can't be read; mount it");
 	else
 		r = take_dir(k, &err);
-	/* As long as there is no directory, by which a clean-up finds us, we end with our step. */
+	/* Before this point, there is no directory by which a clean-up could find us, so we end
+	 * with our step. */
 	if (r == 0 && k->in_step)
 		r = leave_step(k, &err);
 	if (r == 0)

@@ -22,7 +22,7 @@
 #include "daemon/manager/privops.h"
 
 #define MEMORY_WAIT_MS 5000
-#define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
+#define NO_SLURM_WAIT_MS 500 /* if Slurm seems to make no cgroups for jobs */
 
 void serve_lose_daemon(struct serve *s, const char *why)
 {
@@ -82,8 +82,8 @@ void serve_repeat_in_job(struct manager *k, uint32_t name)
 		log_warning("JobNamespace= cannot be resolved: %s", strerror(-r));
 }
 
-/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is
- * not known. */
+/* Returns true if the node has less free memory than the job may fill, which is limit bytes at
+ * most, or if this is not known. */
 static bool is_short_of_memory(const struct manager *k, uint64_t limit)
 {
 	const uint64_t wanted = limit < k->memory_size ? limit : k->memory_size;

@@ -21,17 +21,17 @@
 #include "daemon/manager/manager.h"
 #include "daemon/manager/tier.h"
 
-/* What a verb came with, and what goes back. */
+/* A request and its answer. */
 struct call {
 	const struct keeper_msg *m;
-	int fd;			 /* that came beside it, or -1 */
-	struct keeper_msg reply; /* verb 0: none */
+	int fd;			 /* came with the request; -1: none */
+	struct keeper_msg reply; /* verb 0: no reply is sent */
 	int fds[PACKET_MAX_FDS];
 	size_t n_fds;
 	struct error err;
 };
 
-/* -1: there is none. */
+/* Returns the index of the child, or -1. */
 static int find_child(const struct serve *s, uint32_t id)
 {
 	const struct state_proc *procs = s->k->st.procs;
@@ -64,8 +64,8 @@ static int on_spawn(struct serve *s, struct call *c)
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
-	/* Slurm may have removed the job's groups since, or have made them later than they were
-	 * waited for. */
+	/* Slurm may have removed the job's cgroups since the last look, or may have made them after
+	 * we stopped looking. */
 	serve_look_for_memory(s);
 	if (s->sock < 0)
 		return -EPIPE;
@@ -143,7 +143,8 @@ static int on_place(struct serve *s, struct call *c)
 		return -EINVAL;
 	if (k->site.has_namespace)
 		r = manager_find_path(k, HELPER_NAMESPACE, &ns);
-	/* The job would see an empty directory; the worker makes a link. */
+	/* A job in its own namespace would see an empty directory, so the worker makes a link
+	 * instead. */
 	else if (mounts_has_namespace(k->st.job_id))
 		r = -EOPNOTSUPP;
 	return r < 0 && r != -ENOENT
@@ -198,8 +199,8 @@ static void answer(struct serve *s, struct call *c, int r)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);
 	if (!c->n_fds)
 		return;
-	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server.
-	 */
+	/* The manager keeps no copy of the descriptors: with a copy, readers would wait for a dead
+	 * server. */
 	for (size_t i = 0; i < c->n_fds; i++)
 		close(c->fds[i]);
 	serve_repeat_in_job(s->k, (uint32_t)c->m->arg0);

@@ -27,11 +27,12 @@
 
 #define MEMORY_TICK_MS 20
 #define GROUPS_TICK_MS 1000
-#define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
-#define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
+#define CANCEL_GRACE_MS 1000 /* for stagingd to release its datasets */
+#define AGAIN_US 500000	     /* before stagingd is started again, if no process could be created */
 #define VERBS_MS                                                                                   \
-	100 /* at a time: all that stagingd says before it exits, and no flood; the user           \
-	     * can make a tier's take long */
+	100 /* for requests at a time: enough for all that stagingd sends before it exits, but a
+	     * flood of requests must not stop the loop. A request about a tier can take long,
+	     * because it runs as the user. */
 
 static int start_daemon(struct serve *s)
 {
@@ -69,7 +70,7 @@ static void on_exit_of(struct serve *s, pid_t pid, int status)
 		serve_tell(s, &msg, NULL, 0);
 	}
 	if (!p)
-		return; /* an orphan of a worker's */
+		return; /* an orphan that a worker has left */
 	p->pid = 0;
 	jobdir_write_state(&s->k->dir, st);
 	if (was_daemon && s->end_ms)
@@ -78,7 +79,7 @@ static void on_exit_of(struct serve *s, pid_t pid, int status)
 		serve_lose_daemon(s, "has died");
 }
 
-/* What the keeper has said. */
+/* Handles the events that the keeper has sent. */
 static void on_keeper(struct serve *s)
 {
 	const struct keeper_msg cancel = { .verb = KEEPER_CANCEL };
@@ -117,11 +118,11 @@ int serve_get_tick(const struct serve *s)
 		return MEMORY_TICK_MS;
 	if (get_slots(s))
 		return watch_get_pause(&s->watch);
-	/* A step makes them, and what runs already is to be in them. */
+	/* The next job step may make the cgroups, and running workers must be moved to them. */
 	return s->memory_is_late || (groups_are_missing(s) && has_worker(s)) ? GROUPS_TICK_MS : -1;
 }
 
-/* For as long as a child is waited for. */
+/* For look_meanwhile(), which has no parameter. */
 static struct serve *serving;
 
 static void look_meanwhile(void)
@@ -141,9 +142,9 @@ static void look_around(struct serve *s)
 	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;
 }
 
-/* What the children say goes to the log file, a line at a time and escaped: with the file itself a
- * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk.
- */
+/* The children's lines are escaped and written to the log one by one. A child with the log file
+ * itself could write lines in another job's name, or truncate the file. The total size is limited,
+ * so that a user cannot fill the disk. */
 static void on_output(struct serve *s)
 {
 	char buf[1024], line[sizeof(buf) * 4 + 1], text[sizeof(line) + 32];
@@ -182,7 +183,7 @@ static void loop(struct serve *s)
 					{ s->sock, POLLIN, 0 },
 					{ s->log_rd, POLLIN, 0 } };
 
-		on_keeper(s); /* what came beside an answer waits already */
+		on_keeper(s); /* an event that came with an answer is already stored */
 		if (s->ended || poll(fds, ARRAY_SIZE(fds), serve_get_tick(s)) < 0)
 			continue;
 		for (uint64_t until_ms = clock_ms() + VERBS_MS;

@@ -19,50 +19,49 @@ struct manager;
 struct privops_spawn;
 
 #define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
-#define LOG_MAX_SIZE (4 * 1024 * 1024) /* of what a job's processes say and ask for in the log */
+#define LOG_MAX_SIZE (4 * 1024 * 1024) /* limit of struct serve's log_size */
 
 struct serve {
 	struct manager *k;
 	int sock;
 	int log_rd, log_wr;
-	size_t log_size; /* bytes by the children in the log, what they can't have a kilobyte each
-			  */
-	/* What the processes on record are, by their index there. */
+	size_t log_size; /* bytes that the children logged; each refused request adds 1 KiB */
+	/* The id and class of each process in the record, at the same index. */
 	struct {
 		uint32_t id;
 		int class;
 	} children[STATE_MAX_PROCS];
-	bool memory_known;   /* and told */
-	bool memory_charged; /* there is a group of the job's for it, and its limit is known */
-	bool memory_is_late; /* Slurm makes groups, and has not made the job's or written its limit
-			      */
+	bool memory_known;   /* the job's memory was reported to stagingd */
+	bool memory_charged; /* the job's memory cgroup exists, and its limit is known */
+	bool memory_is_late; /* Slurm makes cgroups, but not yet this job's, or without its limit */
 	struct groups_one groups[PRIVOP_N_GROUPS];
-	uint64_t groups_end_ms; /* when others come no more; 0: there is none yet */
+	uint64_t groups_end_ms; /* no cgroups are expected after this time; 0: none found yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct watch watch;
 	uint64_t next_look_ms;
-	uint64_t end_ms; /* when to end, 0: not yet */
+	uint64_t end_ms; /* when the loop ends; 0: the job is not over */
 	bool ended;
 };
 
 /* Reads one packet from stagingd and performs its request. There may be more packets. */
 bool serve_verb(struct serve *s);
 
-/* serve-job.c: */
+/* Functions of serve-job.c: */
 
-/* Sends a packet to stagingd, if it runs, with n_fds descriptors. If stagingd does not read, it is
- * given up. */
+/* Sends a packet with n_fds descriptors to stagingd, if stagingd runs. If stagingd does not read,
+ * calls serve_lose_daemon(). */
 void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
-/* stagingd is gone, or what it says makes no sense: it and the writers are ended. */
+/* Closes the connection to stagingd, and kills stagingd and all writers. why: how stagingd failed,
+ * for the log. */
 void serve_lose_daemon(struct serve *s, const char *why);
-/* Signals a child: 0, -ESRCH. */
+/* Signals a child. Returns 0 or -ESRCH. */
 int serve_kill(pid_t pid, int sig);
-/* Starts a child, recorded before it does anything. Its pid, or -errno. */
+/* Starts a child, which is recorded before it does anything. Returns its pid or -errno. */
 pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class);
 /* Looks for the job's cgroups, and reports the job's memory to stagingd as soon as it is known. */
 void serve_look_for_memory(struct serve *s);
-/* Milliseconds until the next look; -1: there is nothing to look at. */
+/* Returns the timeout for poll(2) in milliseconds; -1: there is nothing to look for. */
 int serve_get_tick(const struct serve *s);
-/* The job may be in a mount namespace that was made before this mount. */
+/* Repeats the mount in the job's mount namespace, which may be older than the mount. */
 void serve_repeat_in_job(struct manager *k, uint32_t name);

@@ -30,8 +30,8 @@ bool state_is_current(const struct state *st)
 	char boot[STATE_BOOT_SIZE];
 
 	state_get_boot(boot);
-	/* Where it can't be asked, start times have to tell: the other answer would leave all
-	 * alone. */
+	/* If the boot id is not known, the start times have to identify the processes. With the
+	 * other answer, no process would ever be ended. */
 	return !boot[1] || strcmp(boot, st->boot) == 0;
 }
 
@@ -56,7 +56,7 @@ struct state_tier *state_find_tier(struct state *st, const char *path)
 	return NULL;
 }
 
-/* A stream of its own on the same file. */
+/* Opens a stream on a copy of fd. */
 static FILE *open_stream(int fd, const char *mode)
 {
 	const int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -122,7 +122,7 @@ static int read_all(FILE *f, struct state *st)
 
 	if (fscanf(f, HEAD("36"), &version, &st->job_id, &st->restart, &st->uid, &st->gid, st->boot,
 		   &st->keeper.pid, &start, &ending, &failed) != 10 ||
-	    version < VERSION || !st->boot[0]) /* %s takes a NUL for a letter */
+	    version < VERSION || !st->boot[0]) /* %s accepts a NUL as a character */
 		return ferror(f) ? -EIO : -EPROTO;
 	st->keeper.start = start;
 	st->ending = ending;

@@ -28,17 +28,18 @@
 #define STATE_BOOT_SIZE 37
 #define STATE_NODE_SIZE 256
 
-/* A process by pid and start time: none but ours is ever signalled. */
+/* A process, identified by its pid and start time, so that no signal reaches a later process with
+ * the same pid. */
 struct state_proc {
 	pid_t pid;	/* 0: none */
 	uint64_t start; /* clock ticks since boot, field 22 of /proc/<pid>/stat */
 };
 
 struct state_tier {
-	char path[PATH_MAX]; /* of the tier, expanded; "": free */
-	bool as_user;	     /* the job's directory in it is made and removed by the user */
-	bool made;	     /* by this keeper; not in the record */
-	uint32_t keep_s;     /* in a sweep: what is kept stays so long at most; 0: not known */
+	char path[PATH_MAX]; /* path of the tier, expanded; "": this entry is free */
+	bool as_user;	     /* the user makes and removes the job's directory in it */
+	bool made;	     /* this keeper has made the directory; not in the record */
+	uint32_t keep_s;     /* in a sweep: maximum age of kept data in seconds; 0: not known */
 };
 
 struct state {
@@ -47,30 +48,32 @@ struct state {
 	uid_t uid; /* 0: not known */
 	gid_t gid;
 	char boot[STATE_BOOT_SIZE];
-	char node[STATE_NODE_SIZE]; /* NodeName, as Slurm's prolog has it; "": not known */
+	char node[STATE_NODE_SIZE]; /* Slurm's NodeName, from the prolog; "": not known */
 	char sluid[SLUID_SIZE];	    /* Slurm's name for this run of the job; "": not known */
 	struct state_proc keeper;
 	bool ending; /* a clean-up has begun: the keeper did not crash */
-	bool failed; /* the keeper could not set the job up and waits for its end */
+	bool failed; /* the keeper could not set up the job and waits for its end */
 	struct state_proc procs[STATE_MAX_PROCS];
 	struct state_tier tiers[STATE_MAX_TIERS];
 };
 
-/* Reads a record from the file fd; *st is overwritten, zeroed on failure. -EPROTO: it is none. */
+/* Reads a record from the file fd into *st, which is zeroed after a failure. Returns 0 or -errno.
+ * -EPROTO: the file is not a complete record. */
 int state_read(int fd, struct state *st);
 
-/* A record as a text, the caller's to free, on failure too. 0 or -errno. */
+/* Prints a record to *textp, which the caller frees, also after a failure. Returns 0 or -errno. */
 int state_print(const struct state *st, char **textp, size_t *sizep);
 
-/* Whose cgroups are looked for. Lent: as long as st. */
+/* Returns the job for look-ups of its cgroups. It is valid as long as st. */
 struct job_cgroup_job state_get_job(const struct state *st);
 
-/* The place of that pid (0: a free one), or NULL. */
+/* Returns the entry of that pid (0: a free entry), or NULL. */
 struct state_proc *state_find_proc(struct state *st, pid_t pid);
-/* The place of that path ("": a free one), or NULL. */
+/* Returns the entry of that path ("": a free entry), or NULL. */
 struct state_tier *state_find_tier(struct state *st, const char *path);
 
-/* Id of the running kernel's boot; buf has STATE_BOOT_SIZE bytes. "-" if not known. */
+/* Writes the boot id of the running kernel to buf, which has STATE_BOOT_SIZE bytes. "-" if it is
+ * not known. */
 void state_get_boot(char *buf);
-/* Was it written in this boot? */
+/* Returns true if the record was written in this boot, or if the boot id is not known. */
 bool state_is_current(const struct state *st);

@@ -24,15 +24,15 @@
 #define SWEEP_ONE_MS 5000
 #define MAX_TRIES 3
 
-/* Of one tier, for what no record tells of */
+/* A sweep of one tier: a search for leftovers that no record lists. */
 struct sweep {
 	const struct helper_path *path;
-	int fd; /* of the tier; -1: not root's to sweep */
+	int fd; /* of the tier; -1: the tier does not belong to root and is not swept */
 	uint64_t deadline_ms;
 	bool by_timer;
 };
 
-/* dir: of the tier, opened by root; -1: the user opens it. */
+/* Runs a task of stage-helper as the user. dir: the tier, opened by root; -1: the user opens it. */
 static int do_as_user(const char *what, const struct state *st, const struct state_tier *t, int dir,
 		      uint64_t deadline_ms)
 {
@@ -50,7 +50,7 @@ static int do_as_user(const char *what, const struct state *st, const struct sta
 	return helper_do(&h);
 }
 
-/* What the user has mounted on what the job has in the tier, or on what he keeps there */
+/* Detaches the user's mounts on the job's directory in the tier, and on his kept data. */
 static void detach_mounts(const struct state *st, int dir)
 {
 	char name[TIER_NAME_SIZE];
@@ -61,7 +61,7 @@ static void detach_mounts(const struct state *st, int dir)
 	mounts_detach_in(dir, name);
 }
 
-/* No server of a user's is asked. */
+/* Sends no request to a user's server. */
 static int look_at(int dir, const char *name, struct statx *st)
 {
 	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st);
@@ -84,7 +84,7 @@ static int find_owner(int dir, const char *name, struct statx *st)
 	if (!is_same_device(st, &tier))
 		return -EXDEV;
 	if (st->stx_uid)
-		return 0; /* where he made it, or an earlier version did */
+		return 0; /* the user has made it, or an earlier version has */
 	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
 	if (look_at(dir, data, st) < 0)
 		return -errno;
@@ -112,7 +112,7 @@ static int make_as_root(const struct state *st, int dir)
 				       st->job_id, 0, 0);
 }
 
-/* Nobody else can make that name in a directory of root's. */
+/* The tier belongs to root, so nobody else can make that name in it. */
 static int make_keep(const struct state *st)
 {
 	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, st->uid, 0, 0);
@@ -154,7 +154,8 @@ int tier_make(const struct jobdir *d, struct state *st, const struct helper_path
 	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", p->path) : 0;
 }
 
-/* An fd, -1: not ours to open; or another failure, -ENOENT where the tier is gone. */
+/* Opens the tier as root. Returns an fd; -1: the user has to open it; or another -errno, -ENOENT if
+ * the tier is gone. */
 static int open_again(const struct state_tier *t)
 {
 	return t->as_user ? -1 : helper_open_tier(t->path, -1);
@@ -193,7 +194,7 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 	_cleanup_(fd_closep) int dir = open_again(t);
 	int r = dir, tries = 0;
 
-	/* A path that was too long for the kernel's table is shorter after the first time. */
+	/* A path may be too long for the kernel's table. It is shorter after the first try. */
 	do {
 		if (dir >= 0)
 			detach_mounts(st, dir);
@@ -207,15 +208,16 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 		       : 0;
 }
 
-/* A user's place for what he keeps, when nothing is in it. */
+/* Removes a user's directory for kept data if it is empty. */
 static int remove_kept(const char *name)
 {
 	return privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP,
 			       strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
 }
 
-/* A crash came before the user's was made in it, or after that was removed; or before what is kept
- * was his. */
+/* Removes a directory that contains no directory of a user, because a crash came before that was
+ * made or after it was removed. Also removes a directory for kept data that was not given to its
+ * user yet. */
 static void remove_unowned(const char *name, uint32_t job_id)
 {
 	const char *number = strchr(name, '.');
@@ -237,7 +239,7 @@ static bool is_told(const char *name, bool by_timer)
 	return !by_timer || leftover_may_be_told(number ? strtoull(number + 1, NULL, 10) : 0);
 }
 
-/* Only what is known not to be there is no job's. */
+/* Returns true only if it is certain that the job has no run directory. */
 static bool is_unused(uint32_t job_id)
 {
 	char rundir[PATH_MAX];
@@ -249,8 +251,9 @@ static bool is_unused(uint32_t job_id)
 static void sweep_entry(const struct sweep *s, const char *name)
 {
 	static struct state left;
-	struct state_tier t = { .keep_s = s->path->keep_s ?: 1 }; /* nothing is kept any more */
-	const uint64_t own_ms = clock_ms() + SWEEP_ONE_MS; /* however long others let us wait */
+	struct state_tier t = { .keep_s = s->path->keep_s ?: 1 }; /* 1: keep nothing */
+	const uint64_t own_ms = clock_ms() + SWEEP_ONE_MS; /* each entry has this time, even if
+							    * others used up the total time */
 	const uint64_t deadline_ms = s->deadline_ms < own_ms ? own_ms : s->deadline_ms;
 	struct error err = ERROR_INIT;
 	struct statx st;
@@ -271,7 +274,7 @@ static void sweep_entry(const struct sweep *s, const char *name)
 	r = r < 0 ? r : tier_remove(&left, &t, deadline_ms, &err);
 	if (r < 0 && is_told(name, s->by_timer))
 		log_warning("%s", err.text);
-	else if (r >= 0 && (left.job_id || remove_kept(name) == 0)) /* 0: of what is kept */
+	else if (r >= 0 && (left.job_id || remove_kept(name) == 0)) /* 0: kept data */
 		log_info("removed %s/%s, which no job uses", s->path->path, name);
 }
 
@@ -316,6 +319,6 @@ void tier_sweep(uint64_t deadline_ms, bool by_timer)
 			sweep_one(&(struct sweep){ &p, helper_open_tier(p.path, -1), deadline_ms,
 						   by_timer });
 		else if (r != -EINVAL)
-			return; /* there are no more, or no configuration */
+			return; /* there are no more tiers, or there is no configuration */
 	}
 }

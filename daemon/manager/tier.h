@@ -17,11 +17,12 @@ struct state;
 struct state_tier;
 
 /*
- * Makes the directory in the tier of p, whose name in the configuration is which. It is recorded in
- * st first. If the name exists already, it is moved aside and removed with the directory. Takes at
- * most a second if it acts as the user. keep: also makes the user's directory for kept data
- * (common/keep/keep.h), if root makes it. 0, -errno, or a number above 0: the mode of a tier that
- * others may write to and that is not sticky, in which nothing is made.
+ * Makes the job's directory in the tier of p. which: the tier's name in the configuration (struct
+ * helper_path). The tier is recorded in st first. If the directory exists already, it is moved
+ * aside, and removed later with the new one. Takes at most a second if it acts as the user. keep:
+ * also makes the user's directory for kept data (common/keep/keep.h), if root makes it. Returns 0,
+ * -errno, or a positive number: the mode of a tier to which others may write and that is not
+ * sticky; in such a tier nothing is made.
  */
 int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, int64_t which,
 	      bool keep, struct error *err);
@@ -29,15 +30,16 @@ int tier_make(const struct jobdir *d, struct state *st, const struct helper_path
 typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		       struct error *err);
 
-/* Gives the job's directory in t the name of a leftover, whatever is in it. */
+/* Gives the job's directory in t the name of a leftover. The directory need not be empty. */
 int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		   struct error *err);
 
-/* Removes what was set aside in t: 0, or -errno (such as -ETIMEDOUT) if something is left. */
+/* Removes all of the job's leftovers in t. Returns 0, or -errno (such as -ETIMEDOUT) if something
+ * is left. */
 int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		struct error *err);
 
 /* Removes leftovers of jobs without a run directory from the disk tiers of the configuration whose
- * paths are the same for all jobs. After a reboot, no state file lists them. Also removes kept data
- * whose time is over. by_timer: the log has a line about each leftover once an hour. */
+ * paths are the same for all jobs. After a reboot, no record lists them. Also removes kept data
+ * whose time is over. by_timer: each leftover is logged only once an hour. */
 void tier_sweep(uint64_t deadline_ms, bool by_timer);

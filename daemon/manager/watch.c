@@ -47,7 +47,7 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/mounts.h"
 
-#define TICK_MS 100 /* while a request waits */
+#define TICK_MS 100 /* while requests wait */
 #define IDLE_MS 250
 #define SLICE_MS 20
 #define MAX_GAP_MS 1000
@@ -78,16 +78,16 @@ static struct watch_thread *find_thread(struct watch *w, const struct proc_threa
 }
 
 /*
- * A thread that was switched to leaves the table until it is seen again: so threads that are only
- * slow, however many, keep none out that hangs. Where the table is full of others, one that hangs
- * is in it: that is enough.
+ * A thread that has run since the last pass is removed from the table until it is seen again. So
+ * slow threads, however many, leave room for a thread that hangs. If the table is full of other
+ * threads, one of these hangs, which is enough.
  */
 bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
 {
 	struct watch_thread *known = find_thread(w, t);
 
 	if (!t->asleep && !t->io)
-		return false; /* forgotten at the end of the pass */
+		return false; /* watch_end_pass() forgets it */
 	if (known && known->seen.switches != t->switches && !t->io) {
 		*known = w->threads[--w->n_threads];
 		return false;
@@ -117,7 +117,8 @@ void watch_end_pass(struct watch *w)
 	w->n_threads = n;
 }
 
-/* If a server is stopped and continued between two checks, its requests are answered in between. */
+/* Returns true if one of our processes was seen stopped within limit_ms. If a server is stopped and
+ * continued between two checks, its requests are answered in between. */
 static bool has_stopped_server(struct watch *w, uint64_t now_ms)
 {
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
@@ -126,8 +127,8 @@ static bool has_stopped_server(struct watch *w, uint64_t now_ms)
 	return w->stopped_ms && now_ms - w->stopped_ms < w->limit_ms;
 }
 
-/* Freezer: by that controller Slurm tracks the processes of a job in v1. The group above a job's is
- * that of the user's jobs, in v2 of all jobs. */
+/* In v1, Slurm tracks the processes of a job with the freezer controller. The group above a job's
+ * is that of the user's jobs in v1, and that of all jobs in v2. */
 static int begin_pass(struct watch *w)
 {
 	char group[PATH_MAX];
@@ -161,7 +162,8 @@ static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
 	}
 }
 
-/* Such a file is read once. */
+/* Returns true if requests of the slot's connection wait. The file can be read only once, so it is
+ * opened each time. */
 static bool is_waiting(const struct watch *w, unsigned slot)
 {
 	_cleanup_(fd_closep) int fd = mounts_open_waiting(w->dir, slot);
@@ -170,7 +172,7 @@ static bool is_waiting(const struct watch *w, unsigned slot)
 	return read(fd, text, sizeof(text) - 1) > 0 && strtoul(text, NULL, 10) > 0;
 }
 
-/* True: requests wait. */
+/* Checks all connections. Returns true if requests wait. */
 static bool look_at_connections(struct watch *w, uint64_t slots)
 {
 	const uint64_t now_ms = clock_ms();
@@ -188,7 +190,7 @@ static bool look_at_connections(struct watch *w, uint64_t slots)
 	return any;
 }
 
-/* A slice of a pass. */
+/* Begins a pass if none is active, and continues it for SLICE_MS. */
 static void look_at_threads(struct watch *w)
 {
 	const uint64_t until_ms = clock_ms() + SLICE_MS;
@@ -212,7 +214,9 @@ static void look_at_threads(struct watch *w)
 	watch_end_pass(w);
 }
 
-/* The node was suspended, or we got no CPU, as probably nobody did: that hangs nobody. */
+/* A gap between two checks means that the node was suspended, or that we, and probably other
+ * processes, got no CPU. A thread is not hung because of this, so the additional time does not
+ * count. */
 static void leave_out_gap(struct watch *w)
 {
 	const uint64_t now_ms = clock_ms(), gap_ms = w->last_ms ? now_ms - w->last_ms : 0;

@@ -20,17 +20,17 @@ struct jobdir;
 
 #define WATCH_MAX_THREADS 256
 
-/* A thread that is about to end, and asleep since it was first seen so. */
+/* A thread that is about to end, and has slept since it was first seen in this state. */
 struct watch_thread {
 	struct proc_thread seen;
 	uint64_t since_ms;
-	bool in_pass; /* seen in this pass, too */
+	bool in_pass; /* the current pass has seen it */
 };
 
 struct watch {
 	const struct jobdir *dir;
 	struct job_cgroup_job job;
-	const struct state_proc *procs; /* of ours; image servers among them */
+	const struct state_proc *procs; /* our processes, including image servers */
 	uint64_t limit_ms;
 	uint64_t stopped_ms;	   /* when one of these was last seen stopped; 0: never */
 	uint64_t last_ms, next_ms; /* looks; 0: none yet, now */
@@ -57,10 +57,11 @@ void watch_deinit(struct watch *w);
  */
 void watch_look(struct watch *w, uint64_t slots);
 
-/* Milliseconds until the next look is due. */
+/* Returns the milliseconds until the next check is due. */
 int watch_get_pause(const struct watch *w);
 
-/* Takes what a pass has seen of one thread: true if it is hung. For watch_look(), and its test. */
+/* Stores what a pass has seen of one thread. Returns true if the thread is hung. For watch_look()
+ * and its test. */
 bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms);
-/* Forgets the threads that the pass that ends has not seen. */
+/* Ends a pass: forgets the threads that it has not seen. */
 void watch_end_pass(struct watch *w);
