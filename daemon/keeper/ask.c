@@ -53,7 +53,7 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 	if (pid < 0)
 		return pid;
 	*ask = (struct ask){ .fd = steal_fd(&rd), .pid = pid, .r = -EINPROGRESS };
-	(void)!write(go, "g", 1); /* where that fails the child ends, and with it the question */
+	(void)!write(go, "g", 1); /* if this fails, the child ends, and the question has failed */
 	return ask->r;
 }
 
@@ -104,7 +104,8 @@ int ask_tier(struct keeper *k, int64_t which, const char *path)
 	return begin(k, &k->path, argv) ?: -EINPROGRESS;
 }
 
-/* One byte more than there may be is an answer of another size. */
+/* Reads what has arrived of an answer. One byte more than its size is read to detect an answer that
+ * is too long. */
 static void read_more(struct ask *ask, void *answer, size_t size)
 {
 	char more;
@@ -131,8 +132,8 @@ static int judge(struct ask *ask, size_t size, int status)
 	return status == 0 && ask->n == size ? 0 : -ENOEXEC;
 }
 
-/* It becomes the value of a variable of the environment: no byte of it ends a line, or is a
- * terminal's. */
+/* Returns true if the text can become the value of an environment variable: it has no control
+ * bytes. */
 static bool is_value(const char *text, size_t size)
 {
 	size_t n = 0;
@@ -169,7 +170,7 @@ static int take_account(struct keeper *k)
 	return account.known;
 }
 
-/* The number of one that has answered may be another child's by now. */
+/* A helper that has answered has ended, and its pid may belong to another child. */
 static bool is_pending(const struct ask *ask, pid_t pid)
 {
 	return ask->pid == pid && ask->r == -EINPROGRESS;
@@ -204,7 +205,7 @@ int privop_user(struct keeper *k, struct call *c)
 	return k->uid ? ask_user(k) : -EPERM;
 }
 
-/* In a memfd, as it is too much for a privileged operation. */
+/* The settings are sent in a memfd, because they do not fit in a packet. */
 int privop_site(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = -1;

@@ -37,7 +37,7 @@ static void run(struct keeper *k, struct call *c, privop_fn fn, int sock)
 
 	alarm(CHILD_S);
 	dup2(sock, 0);
-	for (int fd = 1; fd < 3; fd++) /* the plugin waits for the end of such a pipe */
+	for (int fd = 1; fd < 3; fd++) /* the plugin waits until its pipe is closed */
 		close(fd);
 	process_close_others(&kept, 0);
 	c->a->r = fn(k, c);
@@ -58,7 +58,7 @@ pid_t child_start(struct keeper *k, struct call *c, privop_fn fn)
 			run(k, c, fn, pair[1]);
 		_exit(0);
 	}
-	close(pair[1]); /* before anybody can send anything */
+	close(pair[1]); /* before a packet can be sent through the socket */
 	if (pid < 0)
 		close(pair[0]);
 	else
@@ -79,7 +79,8 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn)
 	c->n_out = PRIVOP_MAX_FDS;
 	if (poll(&p, 1, CHILD_S * 1000) == 1 &&
 	    packet_receive(sock, c->a, sizeof(*c->a), c->out, &c->n_out, MSG_DONTWAIT) == 1) {
-		/* Its end lets go of a slot, or of a mount namespace, and may wait for a server. */
+		/* The child's end releases a slot or a mount namespace, and may wait for a server.
+		 * So root waits for it 50 ms at most. */
 		for (int i = 0; i < 1000 && waitpid(pid, NULL, WNOHANG) == 0; i++)
 			usleep(50);
 		return c->a->r;
@@ -88,9 +89,10 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn)
 	return -ETIMEDOUT;
 }
 
-/* A packet that nobody receives is freed with the last copy of the socket, and its descriptors are
- * closed then. If no process can be created, root's own end waits for this. The kernel closes the
- * descriptors that were opened last first, so our locks are already free. */
+/* A packet that is not received is freed with the last copy of the socket, and its descriptors are
+ * closed then. This may wait for a FUSE server. If no process can be created, root's own end waits
+ * for it. The kernel closes the descriptors that were opened last first, so our locks are already
+ * free. */
 int child_hold(int sock, int r)
 {
 	const pid_t keeper = getpid();

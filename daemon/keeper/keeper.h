@@ -14,50 +14,50 @@
 
 /* Facts that a stage-helper looks up for root (ask.c). */
 struct ask {
-	pid_t pid; /* 0: not begun */
-	int fd;	   /* where the answer comes; -1: no more */
-	size_t n;  /* bytes of it that have come */
-	int r;	   /* -EINPROGRESS: not there yet; 0 or more; or why there is none */
+	pid_t pid; /* 0: not started */
+	int fd;	   /* pipe with the answer; -1: closed */
+	size_t n;  /* bytes of the answer that have arrived */
+	int r;	   /* -EINPROGRESS: no answer yet; 0 or more: the answer is complete; another
+		    * -errno: it failed */
 };
 
-/* A FUSE mount. Its user may unmount it, and its connection has to be found nevertheless. */
+/* A FUSE mount. Its connection must be found even if the user has unmounted it. */
 struct slot {
-	int fd; /* O_PATH, from when it was mounted or first asked for until we unmount it; -1: none
-		 */
-	long id;	/* of the mount, as mount_get_id() */
-	unsigned minor; /* of its device, which is the connection's name; 0: it has none */
+	int fd;	 /* O_PATH, open from the mount, or the first use, until we unmount it; -1: none */
+	long id; /* id of the mount (mount_get_id()) */
+	unsigned minor; /* of its device, which is also the connection's name; 0: no connection */
 };
 
-#define KEEPER_MAX_LOG (8 << 20) /* of what one keeper's manager says */
+#define KEEPER_MAX_LOG (8 << 20) /* bytes in the site's log from one keeper's manager */
 
 struct keeper {
-	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
+	uid_t uid; /* of the job; 0: this is a clean-up, which serves no job */
 	gid_t gid;
-	uid_t system_uid; /* of the system user; 0: not known */
+	uid_t system_uid; /* uid of the system user; 0: not known */
 	gid_t system_gid;
 	uint32_t job;	   /* 0: all of them */
 	const char *sluid; /* of the job, which may be the name of its cgroup; NULL: not known */
 	const char *conf;  /* path of the configuration; NULL: the usual one */
 	const char *node;  /* its name of this node; NULL: the host's */
 	struct ask site, account, path;
-	int64_t path_of;	  /* the tier that path is asked for */
-	struct process_user user; /* the job's, when the account is known */
-	int sock;		  /* to the manager */
-	int answer_fd;		  /* of the plugin, until it has its answer; -1: none */
+	int64_t path_of;	  /* number of the tier whose path was asked for last */
+	struct process_user user; /* the job's user, after the account was found */
+	int sock;		  /* socket to the manager */
+	int answer_fd;		  /* pipe to the plugin; -1: it has its answer */
 	pid_t manager;
-	int go_fd;	/* of what was spawned last */
-	int control_fd; /* the tree of FUSE connections; -1: not opened yet */
+	int go_fd;	/* starts the child that was spawned last */
+	int control_fd; /* the kernel's directory of FUSE connections; -1: not opened yet */
 	struct slot slots[RUNDIR_MAX_SLOTS];
 	int programs[PRIVOP_N_PROGRAMS];
-	int log_fd;		      /* the site's log; -1: none */
-	size_t log_left;	      /* bytes that may be written yet */
-	int text_fd;		      /* of the figures, as long as they are written; -1: none */
-	int dirs[PRIVOP_N_DIRS];      /* by number; -1: none */
-	int locks[PRIVOP_N_DIRS];     /* the files whose locks are held; -1: none */
-	uint32_t jobs[PRIVOP_N_DIRS]; /* whose directories those of PRIVOP_OPEN_DIR are */
-	struct rundir_mark marks[PRIVOP_N_DIRS]; /* the users of these jobs, as root sees it */
-	unsigned n_made;			 /* directories */
-	int groups[PRIVOP_N_GROUPS];		 /* of the job, to be joined; -1: none */
+	int log_fd;		      /* the site's log; -1: not open */
+	size_t log_left;	      /* bytes that may still be written */
+	int text_fd;		      /* the new metrics file, while it is written; -1: none */
+	int dirs[PRIVOP_N_DIRS];      /* by the number of the directory; -1: none */
+	int locks[PRIVOP_N_DIRS];     /* lock files whose locks we hold; -1: none */
+	uint32_t jobs[PRIVOP_N_DIRS]; /* ids of the jobs to which the directories belong */
+	struct rundir_mark marks[PRIVOP_N_DIRS]; /* root's marks: the users of these jobs */
+	unsigned n_made;			 /* number of directories that were made */
+	int groups[PRIVOP_N_GROUPS];		 /* the job's cgroups; -1: not open */
 };
 
 #define KEEPER_INIT                                                                                \
@@ -72,12 +72,13 @@ struct keeper {
 		.groups = { [0 ... PRIVOP_N_GROUPS - 1] = -1 },                                    \
 	}
 
-/* A privileged operation, and the descriptors that go back and are closed then. */
+/* A privileged operation, and the descriptors that its answer carries. They are closed after it was
+ * sent. */
 struct call {
 	struct privop *a;
-	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
-	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
-	struct slot *slot; /* that root lets go of; a child has it for longer; NULL: none */
+	int dir, dir2;	   /* the directories with the numbers a->dir and a->dir2; -1: none */
+	char name[64];	   /* the name of a->name in a->dir; "": none */
+	struct slot *slot; /* its fd moves to a child, and root closes it; NULL: none */
 	int out[PRIVOP_MAX_FDS];
 	size_t n_out;
 };
@@ -90,90 +91,93 @@ typedef int (*privop_fn)(struct keeper *k, struct call *c);
  * Its changes of k are lost. Returns its pid or -errno, and our end of the socket. */
 #define CHILD_S 5
 pid_t child_start(struct keeper *k, struct call *c, privop_fn fn);
-/* Copies the child's answer and its descriptors to c. -ETIMEDOUT: root does not wait for the child
- * any longer, and the child may still complete its operation. */
+/* Runs fn in a child and waits CHILD_S seconds at most. Copies the child's answer and its
+ * descriptors to c. Returns the result of fn, or -errno. -ETIMEDOUT: root does not wait any longer,
+ * and the child may still complete its operation. */
 int child_do(struct keeper *k, struct call *c, privop_fn fn);
-/* To be called before root ends with status r. Nothing is sent through that socket any more, and a
- * child gets its unread packets. Returns r. */
+/* Must be called before root ends with status r. Shuts down the socket. If it still contains
+ * packets, a child keeps them. Returns r. */
 int child_hold(int sock, int r);
 
-/* Does one privileged operation. c->out becomes the caller's. */
+/* Does one privileged operation. The caller owns the descriptors in c->out. */
 void privop_do(struct keeper *k, struct call *c);
 
-/* fd goes back; an errno where it is none. 0 or -errno. */
+/* Adds fd to the answer. If fd is negative, returns -errno. Otherwise returns 0. */
 int privop_give(struct call *c, int fd);
 
-/* The slot that a privileged operation names; NULL: none. */
+/* Returns the slot that a privileged operation names; NULL: none. */
 struct slot *slot_get(struct keeper *k, const struct privop *a);
-/* Opens the directories that the call names, if they are not open yet. No request is sent to a FUSE
- * server. */
+/* Opens the slot's directory, which the call names, if it is not open yet. Sends no request to a
+ * FUSE server. */
 void slot_open(struct slot *s, const struct call *c);
 
-/* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read.
- */
+/* Returns the id of fd's mount, from its fdinfo, which sends no request to a file system. -1: it
+ * cannot be read. */
 long mount_get_id(int fd);
 
-/* Opens path beneath dir (O_PATH) without following links and only on dir's own mount, so no user's
- * server is asked for a name. Changes path. Returns an fd or -errno; -EXDEV: something is mounted
- * on a part of the path. */
+/* Opens path beneath dir (O_PATH), without following links and without leaving dir's mount, so that
+ * no user's server gets a request. Changes path. Returns an fd or -errno; -EXDEV: something is
+ * mounted on a part of the path. */
 int privop_open_below(int dir, char *path);
 
-/* The top of the job's tmpfs, which the call names: an fd (O_PATH); -EPERM: it is something else,
- * or not mounted. */
+/* Opens the top of the job's tmpfs, which the call names. Returns an fd (O_PATH) or -errno; -EPERM:
+ * the tmpfs is not mounted, or this is not a tmpfs of root. */
 int privop_open_memory(const struct call *c);
 
-/* A copy of a mount, or of the part that is below dirfd and name (flags: AT_EMPTY_PATH): an fd, or
- * -errno. */
+/* mount_copy() makes a detached copy of a mount, or of its part below dirfd and name (flags:
+ * AT_EMPTY_PATH). It returns an fd or -errno. mount_attach() mounts the copy tree on target. It
+ * returns 0 or -errno. */
 int mount_copy(int dirfd, const char *name, int flags);
 int mount_attach(int tree, int target);
 
-/* Attaches the tree in that mount namespace as well, below the directory that dir is here, and
- * stays in it: for a child. 0: also where the namespace is not made yet. */
+/* For a child: enters the mount namespace of the file ns_path, stays in it, and mounts tree there
+ * on path, below the directory dir. Returns 0, also if the namespace is not made yet, or -errno. */
 int repeat_attach(int tree, int dir, const char *path, const char *ns_path);
 
-/* May that name exist in that directory? */
+/* Returns true if that name may exist in that directory. */
 bool privop_is_place(uint32_t dir, uint32_t name);
 
-/* May the keeper use the object of the privileged operation's name? A job's keeper may use the
- * objects of its job. It may also clean up what was moved aside for other jobs, because these are
- * over. */
+/* Returns true if the keeper may use the object that the privileged operation names. A job's keeper
+ * may use the objects of its job. It may also clean up directories of other jobs that were moved
+ * aside, because these jobs are over. */
 bool privop_is_ours(const struct keeper *k, const struct privop *a);
 
-/* In the keeper of a running job: is that the directory of another job, and not known to belong to
- * the same user? A manager that could change its record could let the reaper remove data of other
- * users. A leftover with the job's own number has to be ended first, for which its record is
- * needed. A directory of another user that was moved aside does not belong to the job, whatever its
- * number. */
+/* Returns true if this is the keeper of a running job, and the directory belongs to another job
+ * that may be another user's. A manager that could change that job's record could let the reaper
+ * remove data of other users. A leftover with the job's own number does not count as another job's:
+ * it has to be ended first, for which its record is needed. A directory of another user that was
+ * moved aside does count, whatever its number. */
 bool privop_is_others(const struct keeper *k, uint32_t dir);
 
-/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system
- * user. *gidp: the job's group, where it is. */
+/* Returns true if uid is the job's user, or, in a clean-up, the user of a job whose directory is
+ * open; never for root or the system user. If so, *gidp is the job's group. */
 bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
-/* The user whose job that directory is; 0: that is not known (yet). */
+/* Returns the user whose job the directory belongs to; 0: not known (yet). Fills mark. */
 uid_t dir_find_owner(int dir, struct rundir_mark *mark);
 
-/* The name that an enum privop_name means with these numbers. */
+/* Prints the name that an enum privop_name means with the numbers n. */
 void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n);
 
-/* Parses a line of /proc/<pid>/stat; -EPROTO: it is malformed. The user chooses the name in it,
- * which may contain blanks and brackets. A zombie with remaining threads has the state 'D', because
- * its threads still hold their objects. */
+/* Parses a line of /proc/<pid>/stat. Returns 0, or -EPROTO: it is malformed. The user chooses the
+ * process's name in it, which may contain blanks and brackets. A zombie with remaining threads has
+ * the state 'D', because its threads still hold their objects. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
 void ask_fill_system_user(const struct keeper *k, struct process_user *user);
 
-/* Begin where that was not done; r of the ask, or why none can be begun now: then it may be tried
- * again. */
+/* Start the helper, unless this was done before. Return r of the ask, or why the helper cannot be
+ * started now; then the caller may try again. */
 int ask_site(struct keeper *k);
 int ask_user(struct keeper *k);
-/* Is that the path of the tier of that mark, for this job? 0; -EINPROGRESS; -ENOENT, or why it is
- * not known. */
+/* Checks that the tier with the number which has this path for this job. Returns 0; -EINPROGRESS:
+ * call again later; -ENOENT: it has another path; or why the path is not known. */
 int ask_tier(struct keeper *k, int64_t which, const char *path);
-/* Reads the answers that have arrived. After a child has ended: was it one of these? NULL: the
- * child is not known. */
+/* ask_read() reads the answers that have arrived. ask_end() takes the exit status of a child, if
+ * the child is one of these helpers. */
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
-/* Is that child one of these, and has not answered yet? */
+/* ask_is_pending() returns true if the child is one of these helpers and has not ended.
+ * ask_get_site() returns the settings, or NULL if they are not known. */
 bool ask_is_pending(const struct keeper *k, pid_t pid);
 const struct helper_site *ask_get_site(const struct keeper *k);
 

@@ -31,7 +31,7 @@
 
 #include "stage-build.h"
 
-/* The word after another word of the command line; NULL: there is none. */
+/* Returns the word after the given word of the command line; NULL: there is none. */
 static const char *find_word(char **argv, const char *word)
 {
 	for (; *argv; argv++)
@@ -40,7 +40,7 @@ static const char *find_word(char **argv, const char *word)
 	return NULL;
 }
 
-/* A number; 0: none that could be a user's. */
+/* Returns the number after the given word; 0: there is none, or it cannot be a user's. */
 static uint32_t find_id(char **argv, const char *word)
 {
 	const char *text = find_word(argv, word);
@@ -48,7 +48,7 @@ static uint32_t find_id(char **argv, const char *word)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* In `run`, the manager gets the plugin's fd 0. */
+/* Starts the manager. In `run`, it gets the plugin's fd 0. */
 static int start_manager(struct keeper *k, const char *const *argv, bool run)
 {
 	struct process_user user;
@@ -61,8 +61,8 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
-	/* An empty packet would look like the end of the connection. The kernel reports an error to
-	 * its sender. */
+	/* An empty packet would look like the end of the connection, so this filter drops it. The
+	 * kernel reports an error to its sender. */
 	static struct sock_filter not_empty[] = { BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
 						  BPF_STMT(BPF_RET | BPF_A, 0) };
 	const struct sock_fprog filter = { ARRAY_SIZE(not_empty), not_empty };
@@ -115,7 +115,8 @@ static int fail(const struct keeper *k, int r)
 	return EXIT_FAILURE;
 }
 
-/* By root's own file: a name service that hangs, or that others may change, is not asked. */
+/* Finds the system user in /etc/passwd. A name service could hang, or other users could change its
+ * data. */
 static void find_system_user(struct keeper *k)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
@@ -128,7 +129,7 @@ static void find_system_user(struct keeper *k)
 		}
 }
 
-/* The manager's exit status, or -EAGAIN while it runs. */
+/* Reaps children. Returns the manager's exit status, or -EAGAIN while it runs. */
 static int reap(struct keeper *k)
 {
 	int status;
@@ -143,15 +144,16 @@ static int reap(struct keeper *k)
 	return -EAGAIN;
 }
 
-/* 0, or why there is no more to be expected. */
+/* Performs one operation for the manager. Returns 0, or -errno if the connection has ended. */
 static int serve(struct keeper *k)
 {
 	static struct privop a;
 	struct call c = { .a = &a };
 	int r;
 
-	/* No descriptor from outside is taken here, nor dropped with its packet: to close one of a
-	 * FUSE file system, root would wait for its server. */
+	/* A packet from the manager may carry descriptors. Root must not take them, and not drop
+	 * them with the packet: closing a descriptor of a FUSE file system would wait for its
+	 * server. So the packet is only looked at first. */
 	r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT | MSG_PEEK);
 	if (r == 1)
 		r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT);
@@ -159,7 +161,8 @@ static int serve(struct keeper *k)
 		return r == -EAGAIN ? 0 : -EPIPE;
 	privop_do(k, &c);
 	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
-	/* No copy of a connection's stays here: it would keep readers waiting for a dead server. */
+	/* Root keeps no copy of a FUSE connection's descriptors: with a copy, readers would wait
+	 * for a dead server. */
 	while (c.n_out)
 		fd_closep(&c.out[--c.n_out]);
 	return r;
@@ -225,8 +228,8 @@ static int work(struct keeper *k, bool run, const char **argv)
 	r = signals < 0 ? -errno : start_manager(k, argv, run);
 	if (run && detach(k) < 0)
 		r = r < 0 ? r : -EIO;
-	/* Beside all that the plugin waits for. Where no process more may be made the manager has
-	 * it tried again. */
+	/* The helpers run while the manager does the work that the plugin waits for. If no process
+	 * can be created now, the manager asks again. */
 	if (r == 0 && run && k->uid) {
 		(void)ask_site(k);
 		(void)ask_user(k);

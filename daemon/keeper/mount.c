@@ -39,8 +39,8 @@ long mount_get_id(int fd)
 	return id ? atol(id + strlen("mnt_id:")) : -1;
 }
 
-/* Before Linux 5.6, name by name. A mount on the last name that was opened has not been asked for
- * anything yet. */
+/* Opens the path one name at a time, before Linux 5.6. Opening a name with O_PATH sends no request
+ * to a file system that is mounted on it. */
 static int walk_below(int dir, char *path)
 {
 	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
@@ -67,7 +67,7 @@ int privop_open_below(int dir, char *path)
 	return errno == ENOSYS || errno == EPERM ? walk_below(dir, path) : -errno;
 }
 
-/* Attack: the tmpfs is not mounted (yet), and `t` is a directory of /run. */
+/* Attack: the tmpfs is not mounted (yet), and `t` is a directory in /run. */
 int privop_open_memory(const struct call *c)
 {
 	_cleanup_(fd_closep) int top = openat(c->dir, c->name, OPEN_ANY | O_DIRECTORY);

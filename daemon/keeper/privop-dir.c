@@ -27,7 +27,7 @@
 #define LOCK_NUMBERS (2 * sizeof(int64_t))
 #define LOCK_FLAGS (O_RDWR | O_NOFOLLOW | O_CLOEXEC)
 
-/* flags: how it is opened to write from its beginning on; NEVER */
+/* flags: how the file is opened for writing from its beginning; NEVER: it is not written */
 struct file {
 	const char *name;
 	int flags;
@@ -54,9 +54,9 @@ void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
 		snprintf(buf, 64, formats[name], (uint32_t)n[0], (unsigned long long)n[1]);
 }
 
-/* Attack: a manager lists a directory of root into memory that a FUSE server backs. The descriptors
- * that it gets cannot be used for listing, except for a tier, in which a child makes all changes.
- * */
+/* Attack: a manager lists a directory of root into memory that a FUSE server backs. So it gets
+ * descriptors that cannot be used for listing, except for a tier, in which a child makes all
+ * changes. */
 static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 {
 	_cleanup_(fd_closep) int own = fd;
@@ -72,7 +72,7 @@ static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 	return 0;
 }
 
-/* All directories and links of the path must belong to root. */
+/* Opens a directory if all directories and links of its path belong to root. */
 static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
 {
 	_cleanup_(fd_closep) int fd = root_path_open(path);
@@ -87,7 +87,7 @@ static bool is_numbered(const char *name, const char *before)
 	return strncmp(name, before, n) == 0 && name[n] >= '0' && name[n] <= '9';
 }
 
-/* Only root can create a name in a directory of root. */
+/* Returns true if the tier contains one of our names, which only root can have created. */
 static bool has_ours(int tier)
 {
 	int fd = openat(tier, ".", DIR_FLAGS);
@@ -119,7 +119,8 @@ int privop_open_base(struct keeper *k, struct call *c)
 	if (r == -ENOENT)
 		r = mkdir(path, mode) < 0 && errno != EEXIST ? -errno
 							     : open_roots(k, c, c->a->dir, path);
-	/* Where it is read-only, it stays as it is: a failure gives no descriptor away. */
+	/* A failure of fchmod() is ignored, for example on a read-only file system. Otherwise the
+	 * caller would get no descriptor. */
 	return r < 0 || fchmod(k->dirs[c->a->dir], mode) < 0 ? r : 0;
 }
 
@@ -160,7 +161,7 @@ uid_t dir_find_owner(int dir, struct rundir_mark *mark)
 	*mark = (struct rundir_mark){ 0 };
 	if (pread(fd, mark, sizeof(*mark), 0) == sizeof(*mark) && mark->uid)
 		return mark->uid;
-	/* It is root's until it is given to him. */
+	/* The socket belongs to root until it is given to the user. */
 	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID | STATX_GID, &st) < 0 || !st.stx_uid) {
 		if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 ||
 		    statx(dir, RUNDIR_DATA, flags, STATX_UID | STATX_GID, &st) < 0)
@@ -195,11 +196,10 @@ int privop_open_dir(struct keeper *k, struct call *c)
 	if (r < 0)
 		return r;
 	k->jobs[i] = (uint32_t)c->a->n[0];
-	/* A directory that was moved aside may belong to another user's job that had this number.
-	 * */
+	/* A directory that was moved aside may belong to another user's job with this number. */
 	if (k->uid && c->a->dir == PRIVOP_DIR_TRASH && k->marks[i].uid != k->uid)
 		k->jobs[i] = 0;
-	alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
+	alarm(0); /* from here on, a clean-up finds us (spank/keeper-start.c) */
 	return i;
 }
 
@@ -233,7 +233,8 @@ int privop_check_dir(struct keeper *k, struct call *c)
 	return a.st_ino != b.st_ino || a.st_dev != b.st_dev;
 }
 
-/* A clean-up that comes in between makes a lock of its own: then there is a directory already. */
+/* Makes a job's directory with root's mark in its lock file. If a clean-up has made the lock file
+ * in between, this fails as if the directory had existed. */
 static int make_job(const struct keeper *k, const struct call *c)
 {
 	struct rundir_mark mark = { k->uid, k->gid, "" };
@@ -245,7 +246,7 @@ static int make_job(const struct keeper *k, const struct call *c)
 		return -errno;
 	dir = openat(c->dir, c->name, DIR_FLAGS);
 	fd = dir < 0 ? -1 : openat(dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT | O_EXCL, 0600);
-	errno = fd < 0 ? errno : ENOSPC; /* of half a mark, for which write() sets none */
+	errno = fd < 0 ? errno : ENOSPC; /* for a short write(), which sets no errno */
 	return fd < 0 || write(fd, &mark, sizeof(mark)) != sizeof(mark) ? -errno : 0;
 }
 
@@ -278,8 +279,8 @@ static int make_keep(const struct keeper *k, const struct call *c)
 	return fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Nothing else is a directory. One in place of a file could not be removed with the job's end, and
- * the job's memory would stay. */
+/* No other name may be a directory. A directory with the name of a file could not be removed at the
+ * job's end, and the job's memory would not be freed. */
 int privop_make_dir(struct keeper *k, struct call *c)
 {
 	if (c->a->name == PRIVOP_NAME_JOB && c->a->dir == PRIVOP_DIR_RUN)
@@ -291,7 +292,8 @@ int privop_make_dir(struct keeper *k, struct call *c)
 	return k->uid && c->a->name == PRIVOP_NAME_KEEP ? make_keep(k, c) : -EPERM;
 }
 
-/* A record takes the place of the one before; a directory is set aside. */
+/* Returns true if the rename is allowed: a new record replaces the old one, and a directory may get
+ * the name of a leftover. */
 static bool may_become(const struct privop *a)
 {
 	if (a->name2 == PRIVOP_NAME_STATE)
@@ -318,14 +320,14 @@ int privop_remove(struct keeper *k, struct call *c)
 					       ? privop_open_below(c->dir, c->name)
 					       : -1;
 
-	if (top >= 0) /* where it stays, so does the name */
+	if (top >= 0) /* if this fails, the directory stays, too */
 		(void)unlinkat(top, TIER_NAME_DATA, AT_REMOVEDIR);
 	if (unlinkat(c->dir, c->name, 0) == 0)
 		return 0;
 	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
-/* The name of the file that the call means; NULL: it may not be opened in this way. */
+/* Returns the file that the call names; NULL: it may not be opened in this way. */
 static const struct file *find_file(const struct keeper *k, const struct privop *a, bool write)
 {
 	/* clang-format off */
@@ -348,7 +350,8 @@ static const struct file *find_file(const struct keeper *k, const struct privop 
 		return &files[i];
 	if (files[i].flags == NEVER || privop_is_others(k, a->dir))
 		return NULL;
-	/* With these a job's manager would switch staging off for all jobs of the node. */
+	/* By writing these files, a job's manager could turn staging off for all jobs of the
+	 * node. */
 	if (k->uid && (i == PRIVOP_FILE_CRASHES || i == PRIVOP_FILE_BREAKER))
 		return NULL;
 	return &files[i];
@@ -363,7 +366,8 @@ int privop_open_file(struct keeper *k, struct call *c)
 	return privop_give(c, openat(c->dir, f->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/* A descriptor to write by could be handed on to a process that has no limits. */
+/* The manager gets no descriptor for writing, because it could pass one to a process that has no
+ * limits. */
 int privop_write(struct keeper *k, struct call *c)
 {
 	const struct file *f = find_file(k, c->a, true);
@@ -380,7 +384,7 @@ int privop_write(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_size + size > PRIVOP_MAX_RECORD)
 		return -EFBIG;
-	errno = ENOSPC; /* of a part, for which write() sets none */
+	errno = ENOSPC; /* for a short write(), which sets no errno */
 	return write(fd, c->a->text, (size_t)size) != size ? -errno : 0;
 }
 
@@ -431,8 +435,8 @@ int privop_lock(struct keeper *k, struct call *c)
 	return pread(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
 }
 
-/* Bound by root in root's directory, so nobody else can bind this name. stagingd calls listen(), so
- * that SO_PEERCRED shows the job's user to clients. */
+/* Root binds the socket in root's directory, so no other user can bind this name. stagingd calls
+ * listen(), so that SO_PEERCRED shows the job's user to clients. */
 int privop_bind(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,

@@ -39,7 +39,8 @@ bool privop_is_ours(const struct keeper *k, const struct privop *a)
 {
 	if (!k->job)
 		return true;
-	/* With these a job's manager would switch staging off, or on, for all jobs of the node. */
+	/* With these files, a job's manager could turn staging off, or on, for all jobs of the
+	 * node. */
 	if (a->dir == PRIVOP_DIR_RUN &&
 	    (a->name == PRIVOP_NAME_CRASHES || a->name == PRIVOP_NAME_BREAKER))
 		return false;
@@ -62,7 +63,8 @@ bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp)
 
 	if (!uid || uid == k->system_uid)
 		return false;
-	/* Where it was not known when the directory was opened, its keeper was only beginning. */
+	/* If the owner was not known when the directory was opened, its keeper was just starting.
+	 * Then look again. */
 	for (int i = PRIVOP_DIR_FREE; !k->uid && !is && i < PRIVOP_N_DIRS; i++) {
 		mark = k->marks[i];
 		is = k->dirs[i] >= 0 && uid == (mark.uid ?: dir_find_owner(k->dirs[i], &mark));
@@ -76,8 +78,9 @@ void privop_do(struct keeper *k, struct call *c)
 {
 	/* clang-format off */
 	enum { TIERS = 1, ALL };
-	/* The operations that are done in a child: only if they change a tier, or always. Users may
-	 * list a tier, their own directories in it, and a job's cgroups. */
+	/* waits: whether the operation is done in a child: TIERS: only if it changes a tier; ALL:
+	 * always. Reason: users may list a tier, their own directories in it, and a job's
+	 * cgroups. */
 	static const struct { privop_fn fn; int waits; } privops[PRIVOP_N] = {
 		[PRIVOP_OPEN_BASE] = { privop_open_base }, [PRIVOP_OPEN_TIER] = { privop_open_tier },
 		[PRIVOP_OPEN_DIR] = { privop_open_dir }, [PRIVOP_CLOSE_DIR] = { privop_close_dir },
@@ -117,6 +120,6 @@ void privop_do(struct keeper *k, struct call *c)
 		a->r = child_do(k, c, fn);
 	else
 		a->r = fn ? fn(k, c) : -ENOSYS;
-	/* One that fails half-way may be there. */
+	/* A failed operation may have made its directory, so it counts as well. */
 	k->n_made += makes && a->r != -EEXIST;
 }

@@ -23,23 +23,24 @@
 #define CMD_SET_STRING 1
 #define CMD_CREATE 6
 
-/* A detached mount of our own, so that nothing needs to be mounted where anybody sees it; before
- * Linux 5.2, and if that fails, the usual place. */
+/* Opens a kernel file system by a detached mount of our own, so that it need not be mounted in a
+ * visible place. Before Linux 5.2, or if this fails, opens the usual place. */
 static int open_kernels(const char *type, const char *place)
 {
 	_cleanup_(fd_closep) int fs = (int)syscall(NR_FSOPEN, type, FS_CLOEXEC);
 	int fd = -1;
 
-	/* For proc, from Linux 5.8 on: before that all mounts have the site's options. */
+	/* This is for proc, from Linux 5.8 on. Before that, all mounts of proc have the site's
+	 * options. */
 	(void)syscall(NR_FSCONFIG, fs, CMD_SET_STRING, "hidepid", "0", 0);
 	if (syscall(NR_FSCONFIG, fs, CMD_CREATE, NULL, NULL, 0) == 0)
 		fd = (int)syscall(NR_FSMOUNT, fs, FS_CLOEXEC, 0);
 	return fd >= 0 ? fd : open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The table is parsed by whole lines and the numbers at their beginning, because users choose names
- * in the rest of a line. No connection has the number 0. FUSE refuses requests for an inode to
- * root, before Linux 5.8 even for the device. */
+/* Finds the device number of a mount. Only the numbers at the beginning of each line are parsed,
+ * because users choose names in the rest of a line. No connection has the number 0. statx() is not
+ * used: FUSE refuses root's requests for an inode, before Linux 5.8 even for the device. */
 static unsigned find_minor(long wanted)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -70,7 +71,7 @@ void slot_open(struct slot *s, const struct call *c)
 	s->minor = find_minor(s->id);
 }
 
-/* A file of the connection of the slot that the privileged operation names. */
+/* Opens a file of the connection that belongs to the slot in the privileged operation. */
 static int open_connection(struct keeper *k, const struct call *c, const char *file, int flags)
 {
 	struct slot *s = slot_get(k, c->a);
@@ -98,8 +99,8 @@ int privop_abort(struct keeper *k, struct call *c)
 	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
 }
 
-/* An instance with options of its own, from Linux 5.8 on; before that the site's hold there, too.
- */
+/* Opens a proc file system without hidepid=, from Linux 5.8 on. Before that, the site's options
+ * apply to it, too. */
 int privop_open_proc(struct keeper *k, struct call *c)
 {
 	return privop_give(c, open_kernels("proc", "/proc"));

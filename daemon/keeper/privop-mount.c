@@ -45,7 +45,8 @@ static int open_target(struct call *c, mode_t mode, char path[static 32])
 	return fd < 0 ? -errno : fd;
 }
 
-/* -EBUSY: something is mounted there, and may be a user's: nothing comes on top of it. */
+/* Returns 0 or -errno. -EBUSY: something, perhaps of a user, is mounted on target, and root mounts
+ * nothing on top of it. */
 static int check_is_free(const struct call *c, int target)
 {
 	struct statx at;
@@ -57,7 +58,7 @@ static int check_is_free(const struct call *c, int target)
 	return makedev(at.stx_dev_major, at.stx_dev_minor) == dir.st_dev ? 0 : -EBUSY;
 }
 
-/* No more than the machine has, and not 0, which is as much as one likes. */
+/* Returns true for a size from 1 to the machine's memory. To the kernel, 0 means no limit. */
 static bool is_size(int64_t size)
 {
 	struct sysinfo si;
@@ -81,13 +82,14 @@ static long get_id_at(int dirfd, const char *name)
 	return fd < 0 ? -errno : mount_get_id(fd);
 }
 
-/* Only a name, not the directory itself or its parent. Attack: the process that drops the last
- * reference to a file system waits until its server has answered all requests, and no signal ends
- * this wait. So a child unmounts, and root continues as soon as the mount is detached. */
+/* Detaches the topmost mount on a name, which is not "." or "..". Attack: the process that drops
+ * the last reference to a file system waits until its server has answered all requests, and no
+ * signal ends this wait. So a child unmounts, and root continues as soon as the mount is
+ * detached. */
 static int detach_topmost(int dirfd, const char *name)
 {
 	const long id = get_id_at(dirfd, name);
-	int status = 0; /* stays so while the child waits */
+	int status = 0; /* does not change while the child waits */
 	pid_t pid;
 
 	if (id == -ENOENT || (id >= 0 && id == mount_get_id(dirfd)) ||
@@ -126,8 +128,8 @@ static int fill_memory(const struct keeper *k, const struct call *c)
 	return 0;
 }
 
-/* Mode 0711: when the tmpfs is gone, a look-up in this directory must return ENOENT and not EACCES.
- * */
+/* Mode 0711: when the tmpfs is gone, a look-up in this directory must fail with ENOENT, not with
+ * EACCES. */
 int privop_memory(struct keeper *k, struct call *c)
 {
 	static const char *const huge[] = { ",huge=within_size", "" };
@@ -158,7 +160,8 @@ int privop_resize(struct keeper *k, struct call *c)
 	return mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
-/* A descriptor each for the server's threads: then they don't share a queue lock. */
+/* Opens a descriptor for each thread of the server, so that the threads do not share a queue
+ * lock. */
 static int open_fuse(struct call *c, size_t n_fds)
 {
 	int r = 0;
@@ -197,7 +200,7 @@ int privop_slot(struct keeper *k, struct call *c)
 		return -EINVAL;
 	r = target = open_target(c, 0711, path);
 	r = r < 0 ? r : check_is_free(c, target);
-	if (r == 0 && slot->fd >= 0) /* of a mount that the user has unmounted */
+	if (r == 0 && slot->fd >= 0) /* it belongs to a mount that the user has unmounted */
 		r = privop_detach(k, c);
 	if (r < 0)
 		return r;
@@ -233,8 +236,8 @@ int privop_detach(struct keeper *k, struct call *c)
 	return get_id_at(c->dir, c->name) == -ENOENT ? 0 : child_do(k, c, detach);
 }
 
-/* In the directory of a job, or of kept data. A job's manager can use only directories of jobs that
- * it has opened, and of its user. */
+/* Returns true if the path is in the directory of a job or of kept data. A job's manager can use
+ * only directories of jobs that it has opened, and of its user. */
 static bool is_of_jobs(const struct keeper *k, const char *path)
 {
 	const bool kept = strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) == 0;
@@ -253,7 +256,8 @@ int privop_detach_below(struct keeper *k, struct call *c)
 	_cleanup_(fd_closep) int top = tier ? -1 : privop_open_memory(c), parent = -1;
 	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 
-	if ((!tier && top < 0) || root_path_climbs(c->a->text)) /* above it again */
+	/* with "..", the path could leave the directory */
+	if ((!tier && top < 0) || root_path_climbs(c->a->text))
 		return -EPERM;
 	if (name)
 		*name++ = '\0';

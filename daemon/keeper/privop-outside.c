@@ -33,7 +33,8 @@ static int check_is_cgroup(int fd)
 	return fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_MAGIC ? 0 : -EPERM;
 }
 
-/* Removes the last name of the path, so that its parent directory is left. */
+/* Opens the directory above the last name of the path. *namep: the last name. Cuts path to that
+ * directory. Returns an fd or -errno. */
 static int open_group_above(char *path, const char **namep)
 {
 	_cleanup_(fd_closep) int fd = root_path_open_above(path, namep);
@@ -45,8 +46,9 @@ static int open_group_above(char *path, const char **namep)
 	return steal_fd(&fd);
 }
 
-/* A job's keeper knows its own SLUID from Slurm. A clean-up knows the SLUIDs of the jobs whose
- * directories are locked from root's mark in them. The record is not used for this. */
+/* Returns true if the cgroup's name is the SLUID of the job. A job's keeper knows its own SLUID
+ * from Slurm. A clean-up knows the SLUIDs of the jobs whose directories are open from root's mark
+ * in them. The record is not used for this. */
 static bool is_by_sluid(const struct keeper *k, const char *name)
 {
 	bool is = k->uid && k->sluid && strcmp(name, k->sluid) == 0;
@@ -57,8 +59,8 @@ static bool is_by_sluid(const struct keeper *k, const char *name)
 	return is && sluid_is_valid(name);
 }
 
-/* The job's directory (in a clean-up any job's) in a file system of cgroups, and its name in the
- * one above, *abovep, the caller's. */
+/* Opens the job's directory (in a clean-up, any job's) in a cgroup file system. *abovep: its parent
+ * directory, which the caller closes; *namep: its name. Returns an fd or -errno. */
 static int open_job(const struct keeper *k, struct call *c, int *abovep, const char **namep)
 {
 	_cleanup_(fd_closep) int above = open_group_above(c->a->text, namep);
@@ -106,9 +108,10 @@ int privop_hold_group(struct keeper *k, struct call *c)
 	return 0;
 }
 
-/* Nobody but root can put a process there, so all in it are ours. From Linux 5.14 on, v2 ends them
- * itself. Elsewhere a number that is read may be another process's before it is used, if a process
- * has ended just now and all other numbers have been used since. */
+/* Kills all processes in our group. Only root can move a process to it, so all of them are ours.
+ * From Linux 5.14 on, v2 can kill all at once. Otherwise, a pid that was read can belong to another
+ * process before it is used, but only if its process has just ended and all other pids have been
+ * used since. */
 static void kill_group(int job)
 {
 	_cleanup_(fd_closep) int all = openat(job, JOB_CGROUP_OURS "/cgroup.kill", O_WRONLY);
@@ -118,7 +121,8 @@ static void kill_group(int job)
 
 	if (write(all, "1", 1) == 1)
 		return;
-	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
+	/* 0: a process outside our pid namespace */
+	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1)
 		kill(pid, SIGKILL);
 }
 
@@ -135,13 +139,13 @@ int privop_remove_group(struct keeper *k, struct call *c)
 		kill_group(job);
 		return -EBUSY;
 	}
-	if (c->a->n[1]) /* fails where a step is left: then Slurm removes it */
+	if (c->a->n[1]) /* fails if a step is left: then Slurm removes the directory */
 		(void)unlinkat(above, name, AT_REMOVEDIR);
 	return 0;
 }
 
-/* Below Slurm's scope in v2 all but the scope itself and a group of Slurm's daemons may be a job's.
- */
+/* Returns true if the path may be a job's in v2: it is below Slurm's scope, and is not the group of
+ * Slurm's daemons. */
 static bool is_in_scope(const char *path)
 {
 	const char *name = strstr(path, ".scope/");
@@ -149,7 +153,7 @@ static bool is_in_scope(const char *path)
 	return name && strcmp(name, ".scope/system") != 0 && strcmp(name, ".scope/slurmd") != 0;
 }
 
-/* Up and out: into no job's group, and not into the one of ours beside a job's steps. */
+/* Moves the manager and the keeper to a cgroup that belongs to no job. */
 int privop_join_group(struct keeper *k, struct call *c)
 {
 	const char *name;
@@ -166,8 +170,9 @@ int privop_join_group(struct keeper *k, struct call *c)
 		       : 0;
 }
 
-/* The directory of a file of the site's, which is root's all the way; *namep: the file. Users may
- * list it, so a child works in it. */
+/* Opens the directory of one of the site's files. It and the directories above must belong to root.
+ * *namep: the file's name, which must end in suffix. Users may list the directory, so a child does
+ * this. */
 static int open_sites(const char *path, const char *suffix, const char **namep)
 {
 	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
@@ -175,9 +180,9 @@ static int open_sites(const char *path, const char *suffix, const char **namep)
 	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
 }
 
-/* With the file itself, the manager could truncate lines of others. A pipe could delay its reader,
- * because the kernel holds the pipe's lock while it copies the data from the writer's memory, which
- * a FUSE server may back. */
+/* Root writes the log for the manager. If the manager had the file itself, it could truncate lines
+ * of others. If it had a pipe, it could delay the pipe's reader, because the kernel holds the
+ * pipe's lock while it copies the data from the writer's memory, which a FUSE server may back. */
 static int open_log(struct keeper *k, struct call *c)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
@@ -189,7 +194,7 @@ static int open_log(struct keeper *k, struct call *c)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return dir < 0 ? dir : -errno;
-	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
+	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* an earlier version made it */
 		return -errno;
 	return privop_give(c, steal_fd(&fd));
 }
@@ -213,7 +218,8 @@ int privop_log(struct keeper *k, struct call *c)
 	return write(k->log_fd, c->a->text, n) < 0 ? -errno : 0;
 }
 
-/* The same pipe would be the plugin's, which is root, too. So root alone writes to it. */
+/* The plugin, which is root, reads this pipe. A pipe that the manager could write to could delay
+ * the plugin in the same way as in open_log(). */
 int privop_answer(struct keeper *k, struct call *c)
 {
 	if (k->answer_fd > 2) {
@@ -223,8 +229,8 @@ int privop_answer(struct keeper *k, struct call *c)
 	return 0;
 }
 
-/* It is renamed to its name when it is complete, so a process that is killed before leaves the old
- * file. */
+/* Makes the new metrics file, or renames it to its final name. A process that is killed before the
+ * rename leaves the old file. */
 static int do_text(struct keeper *k, struct call *c)
 {
 	char tmp[256];

@@ -23,32 +23,35 @@
 #include "common/protocol/packet.h"
 #include "common/util/cleanup.h"
 
-#define PATH_SIZE 64 /* longer than that of any dataset */
+#define PATH_SIZE 64 /* longer than the path of any dataset */
 
 /* The same number on all architectures; older headers lack it. */
 #define NR_MOUNT_SETATTR 442
 
-/* The mount goes on the object that was opened, even if its name changes in between. */
+/* Opens the target. The mount is made on the object that was opened, even if its name changes in
+ * between. */
 static int open_target(const struct keeper *k, int top, const char *path)
 {
 	char walked[PATH_SIZE];
 	_cleanup_(fd_closep) int target = -1;
 	struct stat st;
 
-	/* Attack: the name is a link, or something is mounted on it or on `data`: refused. */
+	/* Attack: the name is a link, or something is mounted on it or on `data`. This is
+	 * refused. */
 	snprintf(walked, sizeof(walked), "%s", path);
 	target = privop_open_below(top, walked);
 	if (target < 0 || fstat(target, &st) < 0)
 		return target < 0 ? target : -errno;
-	/* Attack: a place on data that was announced, which would hide it. */
+	/* Attack: the mount would hide a dataset that is already announced. So the target must have
+	 * the mode of an empty place. */
 	return k->uid && st.st_uid == k->uid && (st.st_mode & 07777) == RUNDIR_PLACE_MODE
 		       ? steal_fd(&target)
 		       : -EPERM;
 }
 
-/* Attack: a file of another owner, which the manager could have opened itself. Root must send no
- * request to a FUSE mount, not even for the owner of a file, so a slot of this job is recognised by
- * its mount. */
+/* Returns true if the source is on a slot of this job or belongs to the user. Attack: the manager
+ * sends a file of another owner, which it could have opened itself. Root must send no request to a
+ * FUSE mount, not even for the owner of a file, so a slot is recognised by its mount. */
 static bool may_show(const struct keeper *k, int source)
 {
 	const long id = mount_get_id(source);
@@ -61,8 +64,8 @@ static bool may_show(const struct keeper *k, int source)
 	       st.stx_uid == k->uid;
 }
 
-/* Before it is attached, it is made private: a peer of the source's mount would also get the mounts
- * that the user makes below the source. */
+/* Copies the source's mount, and makes the copy private before it is attached. Otherwise it would
+ * also get the mounts that the user makes below the source. */
 static int copy_source(int source, bool read_only)
 {
 	/* struct mount_attr: nosuid, nodev and perhaps read-only are set; propagation */
@@ -86,7 +89,8 @@ static int place_in(const struct keeper *k, const struct call *c, int top, int s
 	r = tree < 0 ? tree : mount_attach(tree, target);
 	if (r < 0 || !*ns)
 		return r;
-	/* A job with a mount namespace of its own would see an empty directory. */
+	/* A job with its own mount namespace would see an empty directory, so the mount is repeated
+	 * there. */
 	tree = copy_source(source, c->a->n[0] == 1);
 	return tree < 0 ? tree : repeat_attach(tree, top, path, ns);
 }

@@ -44,7 +44,7 @@ int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *par
 	return 0;
 }
 
-/* Reads a small file of the process. Its size, or 0. */
+/* Reads a small file of the process as a string. Returns its size, or 0. */
 static size_t read_proc(pid_t pid, const char *file, char *buf, size_t size)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -68,8 +68,8 @@ static int proc_read(pid_t pid, struct proc *p)
 		       : -ESRCH;
 }
 
-/* 0; 1: it is stopped, by a signal or a tracer; -ESRCH: also for a zombie, which does not count as
- * a process any more. */
+/* Returns 0; 1: the process is stopped, by a signal or a tracer; -ESRCH: it does not exist, or is a
+ * zombie, which does not count as a process. */
 static int proc_get(pid_t pid, struct proc *p)
 {
 	if (proc_read(pid, p) < 0 || p->state == 'Z' || p->state == 'X')
@@ -77,7 +77,8 @@ static int proc_get(pid_t pid, struct proc *p)
 	return p->state == 'T' || p->state == 't';
 }
 
-/* The uid that it has in all four places; -1: it has several, or is gone. */
+/* Returns the uid if all four uids of the process are the same; -1: they differ, or the process is
+ * gone. */
 static uid_t get_uid(pid_t pid)
 {
 	char text[1024];
@@ -90,9 +91,9 @@ static uid_t get_uid(pid_t pid)
 	return u[0] == u[1] && u[0] == u[2] && u[0] == u[3] ? u[0] : (uid_t)-1;
 }
 
-/* Was this process of root started as the keeper of that job, or as the reaper? For the manager of
- * a run, only another run counts: a manager that could end the job's clean-up would outlive the
- * job. */
+/* Returns true if this process of root was started as the keeper of that job, or as the reaper. For
+ * the manager of a run, only another run counts: a manager that could end the job's clean-up would
+ * outlive the job. */
 static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
 {
 	char words[PATH_MAX + 256], number[16];
@@ -109,8 +110,8 @@ static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
 	return found;
 }
 
-/* Allowed are processes of the job's user, and processes that work for a job whose directory the
- * manager has locked. Other processes of root, and managers or helpers of other jobs, are never
+/* Returns true for processes of the job's user, and for processes that work for a job whose
+ * directory is open. Other processes of root, and managers or helpers of other jobs, are never
  * allowed. */
 static bool may_signal(const struct keeper *k, pid_t pid)
 {
@@ -126,7 +127,7 @@ static bool may_signal(const struct keeper *k, pid_t pid)
 	return false;
 }
 
-/* No signal makes a core file or stops a process: root has no use for these. */
+/* Other signals are refused, because they could make a core file or stop a process. */
 static bool is_allowed(int sig)
 {
 	return sig == SIGKILL || sig == SIGTERM || sig == SIGCONT;
@@ -145,16 +146,17 @@ static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 		return -EPERM;
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
-	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
+	/* EPERM comes from a seccomp filter that is older than the system call, for example in a
+	 * systemd unit */
 	if (pidfd != -ENOSYS && pidfd != -EPERM)
 		return pidfd;
 	return kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
-/* n words of text. false: there are not so many. */
+/* Finds n words in text. Returns false if there are fewer. */
 static bool read_words(const char *text, int64_t n, const char *argv[static PRIVOP_MAX_ARGS + 1])
 {
-	const char *const end = text + PRIVOP_TEXT_SIZE; /* behind a NUL */
+	const char *const end = text + PRIVOP_TEXT_SIZE; /* the byte before is a NUL */
 
 	for (int64_t i = 0; i < n && i < PRIVOP_MAX_ARGS && text < end;
 	     i++, text += strlen(text) + 1)
@@ -198,7 +200,7 @@ static int find_task(const struct keeper *k, struct privop *a, const char *name)
 	return -EPERM;
 }
 
-/* argv of a stage-helper; the words are the privileged operation's. */
+/* Fills argv of a stage-helper with the words of the privileged operation. */
 static int fill_helper(const struct keeper *k, struct privop *a,
 		       const char *argv[static PRIVOP_MAX_ARGS + 3])
 {
@@ -216,8 +218,8 @@ static int fill_helper(const struct keeper *k, struct privop *a,
 	return 0;
 }
 
-/* argv of the user's programs. None of it is the manager's: with a configuration of its own he
- * could have programs run as the user. */
+/* Fills argv of stagingd or of a worker. The manager chooses none of the words: with another
+ * configuration, it could run programs as the user. */
 static int fill_users(const struct keeper *k, const struct privop *a,
 		      const char *argv[static PRIVOP_MAX_ARGS + 3])
 {
@@ -276,7 +278,7 @@ int privop_spawn(struct keeper *k, struct call *c)
 	fd_closep(&k->go_fd);
 	l.sock = pair[1];
 	pid = process_start(&l, &k->go_fd);
-	close(pair[1]); /* before the manager can send anything */
+	close(pair[1]); /* before the manager can send a packet */
 	if (pid < 0 || privop_give(c, pair[0]) < 0)
 		close(pair[0]);
 	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;
@@ -300,9 +302,10 @@ int privop_go(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* Any user can run a program as root with the title of a step daemon (exec -a, sudo). He cannot
- * choose the file: its name, and its path, of which all parts belong to root, are checked. Debian
- * and Ubuntu call it slurmstepd-wlm. The kernel adds a word if Slurm was updated since. */
+/* Returns true if the process runs Slurm's step daemon. A user may run a program as root with the
+ * title of a step daemon (exec -a, sudo), but cannot choose its file. So the file's name is
+ * checked, and that all parts of its path belong to root. Debian and Ubuntu call it slurmstepd-wlm.
+ * The kernel adds "(deleted)" if Slurm was updated since. */
 static bool is_step_daemon(pid_t pid)
 {
 	static const char *const names[] = { "slurmstepd", "slurmstepd (deleted)", "slurmstepd-wlm",
@@ -334,7 +337,8 @@ int privop_look(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* A child that is not reaped can't be another process by now, and the keeper waits for us. */
+/* The pid belongs to a child that is not reaped, so it cannot belong to another process, and the
+ * keeper waits for us. */
 int privop_enter_groups(struct keeper *k, struct call *c)
 {
 	struct proc p;
@@ -348,7 +352,7 @@ int privop_enter_groups(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* A child that is not reaped can't be another process by now. */
+/* A child that is not reaped keeps its pid, so the signal cannot reach another process. */
 int privop_kill(struct keeper *k, struct call *c)
 {
 	const struct proc p = { .pid = (pid_t)c->a->n[0], .start = (uint64_t)c->a->n[1] };
@@ -366,7 +370,7 @@ int privop_kill(struct keeper *k, struct call *c)
 	return kill(p.pid, sig) < 0 ? -errno : 0;
 }
 
-/* One that is our child, and not reaped, can't be another by now. */
+/* A child that is not reaped keeps its pid, so the signal cannot reach another process. */
 int privop_kill_children(struct keeper *k, struct call *c)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");

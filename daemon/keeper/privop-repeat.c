@@ -23,7 +23,8 @@
 #include "common/util/cleanup.h"
 #include "common/util/root-path.h"
 
-/* Of a namespace, never of a device or a pipe. -EINVAL: not yet. */
+/* Opens a file of a namespace, but never a device or a pipe. Returns an fd or -errno. -EINVAL: the
+ * namespace is not mounted there yet. */
 static int open_namespace(const char *path)
 {
 	const char *name;
@@ -49,12 +50,12 @@ int repeat_attach(int tree, int dir, const char *path, const char *ns_path)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
 	if (readlink(link, parent_path, sizeof(parent_path) - 1) < 0 || fstat(dir, &here) < 0)
 		return -errno;
-	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's
-	 * EINVAL */
+	/* Slurm's plugin makes the file, then the namespace, and then mounts the namespace on the
+	 * file. Before the last step, the result is -EINVAL. */
 	for (int i = 0; (ns = open_namespace(ns_path)) == -EINVAL && i < 100; i++)
 		poll(NULL, 0, 10);
 	if (ns == -ENOENT)
-		return 0; /* it will be made with all that is mounted by then */
+		return 0; /* the namespace does not exist yet, and will contain this mount */
 	if (ns < 0 || setns(ns, CLONE_NEWNS) < 0)
 		return ns < 0 ? ns : -errno;
 	parent = root_path_open(parent_path);
@@ -65,7 +66,8 @@ int repeat_attach(int tree, int dir, const char *path, const char *ns_path)
 	snprintf(walked, sizeof(walked), "%s", path);
 	target = privop_open_below(parent, walked);
 	if (target == -EXDEV)
-		return 0; /* it has come by propagation, or something else is mounted there */
+		return 0; /* the mount has arrived by propagation, or something else is mounted
+			   * there */
 	return target < 0 ? target : mount_attach(tree, target);
 }
 

@@ -35,8 +35,8 @@
 #include "common/util/fd.h"
 
 #define FIRST_FD 3
-#define HIGH_FD 64  /* beyond all numbers that are handed out */
-#define OWN_FDS 256 /* beyond all that a keeper opens */
+#define HIGH_FD 64  /* above all numbers that the child's program gets */
+#define OWN_FDS 256 /* above all descriptors that a keeper opens */
 #define JOIN_SESSION_KEYRING 1
 
 /* The same on all architectures; older headers lack them. */
@@ -67,7 +67,7 @@ static int drop_capabilities(void)
 	return 0;
 }
 
-/* An exec as root gives no capability from here on, and none can be kept or raised. */
+/* From here on, an exec as root gives no capability, and no capability can be kept or raised. */
 #define SECUREBITS                                                                                 \
 	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |                    \
 	 SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |                                   \
@@ -126,8 +126,8 @@ void process_reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* slurmd may have been started with other limits. Processes of the system user exist for all jobs,
- * and other services may have some, too. */
+/* Sets our own limits, because slurmd may have been started with others. RLIMIT_NPROC is not
+ * limited: the system user has processes for all jobs, and perhaps for other services. */
 static void set_limits(rlim_t file_size)
 {
 	static const struct sched_param no_priority;
@@ -179,7 +179,7 @@ static int take_fds(struct process *l)
 	int r = packet_receive(l->sock, &byte, 1, fds, &n, MSG_DONTWAIT);
 
 	if (r <= 0)
-		return r; /* 0: nobody sends any */
+		return r; /* 0: the socket was closed, so there are no descriptors */
 	if (l->takes_output && n)
 		l->output = fds[--n];
 	if (n > PROCESS_MAX_FDS)
@@ -189,8 +189,9 @@ static int take_fds(struct process *l)
 	return 0;
 }
 
-/* Puts the descriptors to 0, 1, 2, 3, … and closes all others but *programp, which is close on
- * exec. First all move out of the way, as one may have another's number. */
+/* Moves the descriptors to 0, 1, 2, 3, … and closes all others except *programp, which is
+ * close-on-exec. They are moved to high numbers first, because one may have the new number of
+ * another. */
 static int place_fds(const struct process *l, int *programp)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -212,7 +213,7 @@ static int place_fds(const struct process *l, int *programp)
 	return 0;
 }
 
-/* Writes a number to a file of the kernel's; name: in dir. 0 or -errno. */
+/* Writes a number to the kernel's file name in dir. Returns 0 or -errno. */
 static int tell_kernel(int dir, const char *name, int number)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -220,8 +221,8 @@ static int tell_kernel(int dir, const char *name, int number)
 	return fd < 0 || dprintf(fd, "%d", number) < 0 ? -errno : 0;
 }
 
-/* By `tasks` (v1) the caller alone is moved. For cgroup.procs the kernel waits until nobody in the
- * machine forks or exits: 10 ms. */
+/* Writing to `tasks` (v1) moves only the caller. Writing to cgroup.procs takes 10 ms, because the
+ * kernel waits until no process of the machine forks or exits. */
 int process_join(int group, pid_t pid)
 {
 	int r = pid == 0 ? tell_kernel(group, "tasks", 0) : -ENOENT;
@@ -231,8 +232,8 @@ int process_join(int group, pid_t pid)
 	return r == -ENOENT || r == -ENODEV ? 0 : r;
 }
 
-/* A child that is created in a group (v2) need not be moved, so nobody waits. -1: it was not
- * possible. */
+/* Creates a child in a cgroup (v2), so that it need not be moved. Returns as fork() does. -1: this
+ * was not possible. */
 static pid_t fork_into(int group)
 {
 	/* struct clone_args: flags, exit_signal, cgroup */
@@ -265,7 +266,8 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(PROCESS_EXIT_SETUP);
 	(void)tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj",
-			  l->oom_score_adj); /* below 0: not every root may */
+			  l->oom_score_adj); /* a value below 0 may be refused to root in a
+					      * container */
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits(l->max_file ? l->max_file : RLIM_INFINITY);
 	/* This is done before the user's quota of keys applies: he may have used it up, and the
@@ -275,19 +277,20 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 		_exit(PROCESS_EXIT_SETUP);
 	if (process_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
 		_exit(geteuid() == 0 ? PROCESS_EXIT_DROP : PROCESS_EXIT_PROOF);
-	(void)join_new_keyring(); /* the user's; where his quota is used up he keeps the one of
-				     before, which is empty */
+	(void)join_new_keyring(); /* the user's; if his quota is used up, the empty keyring from
+				   * above stays */
 	if (l->dies_with_us &&
 	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
 		_exit(PROCESS_EXIT_ORPHAN);
 	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
-	/* ENOENT is about its loader or interpreter; the caller would treat it as an answer */
+	/* ENOENT means that the program's loader or interpreter is missing. The caller would treat
+	 * it as an answer. */
 	_exit(PROCESS_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
 }
 
 pid_t process_start(struct process *l, int *gop)
 {
-	const pid_t keeper = getpid(); /* the child may run when it is no more */
+	const pid_t keeper = getpid(); /* when the child runs, the keeper may have ended */
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
 	int go[2];
 	bool in_first;

@@ -16,11 +16,13 @@
 #include "common/util/cleanup.h"
 
 enum process_exit {
-	PROCESS_EXIT_DROP = 120,	      /* letting go failed */
-	PROCESS_EXIT_PROOF,		      /* it seemed to work, and root can be had back */
-	PROCESS_EXIT_ORPHAN,		      /* the keeper went away before it said go */
-	PROCESS_EXIT_SETUP,		      /* descriptors, directory, memory group, keyring */
-	PROCESS_EXIT_EXEC = KEEPER_EXIT_EXEC, /* and an errno */
+	PROCESS_EXIT_DROP = 120,	      /* giving up root's rights failed */
+	PROCESS_EXIT_PROOF,		      /* no failure was reported, but the process can
+					       * become root again */
+	PROCESS_EXIT_ORPHAN,		      /* the keeper ended before it let the child start */
+	PROCESS_EXIT_SETUP,		      /* setting up descriptors, directory, cgroups or
+					       * keyring failed */
+	PROCESS_EXIT_EXEC = KEEPER_EXIT_EXEC, /* plus errno: the program could not be executed */
 };
 
 #define PROCESS_MAX_FDS 4
@@ -30,50 +32,53 @@ struct process_user {
 	gid_t gid;
 	const gid_t *groups;
 	int n_groups;
-	const char *env[8]; /* all of it */
+	const char *env[8]; /* the whole environment */
 };
 
-/* Opens one of our programs. -EPERM: it is not a regular file that belongs to root and is writable
- * by nobody else. */
+/* Opens one of our programs. Returns an fd (O_PATH) or -errno. -EPERM: it is not a regular file
+ * that belongs to root and is writable by nobody else. */
 int process_open_program(const char *path);
 
 struct process {
 	const struct process_user *user;
-	int program; /* of process_open_program() */
+	int program; /* from process_open_program() */
 	const char *const *argv;
 	int fds[PROCESS_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output; /* becomes stdout and stderr; -1: /dev/null */
-	/* A packet of one byte in this socket brings more; 0: none do. Its first n_fds stand for
-	 * those above and are not used, the others come after those above. The child alone has the
-	 * socket then and takes them, when it may begin. */
+	/* A socket, through which the child gets more descriptors beside a packet of one byte; 0:
+	 * none. The first n_fds of them are placeholders for fds above and are not used; the others
+	 * come after those in fds. Only the child has the socket, and it takes the descriptors when
+	 * it may start. */
 	int sock;
-	bool takes_output; /* the last of these is the output */
-	const int *groups; /* directories of cgroups to be in; -1: none */
+	bool takes_output; /* the last descriptor from sock is the output */
+	const int *groups; /* directories of the cgroups for the child; -1: none */
 	size_t n_groups;
 	int oom_score_adj;
 	int nice;
-	rlim_t max_file;   /* bytes that it may write to a file; 0: any number */
+	rlim_t max_file;   /* maximum size in bytes of a file that it writes; 0: no limit */
 	bool dies_with_us; /* SIGKILL when the keeper dies */
 };
 
 /*
- * Forks; the child waits until a byte is written to *gop (the caller's to close) and ends when it
- * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
+ * Forks. The child waits until a byte is written to *gop, which the caller closes, and ends if *gop
+ * is closed before. So the caller can record the child before it does anything. Returns the pid or
+ * -errno.
  */
 pid_t process_start(struct process *l, int *gop);
 
-/* In a forked child: closes all that is root's and not named in l, but fd and standard files. */
+/* Called in a forked child: closes all of root's descriptors except fd, those named in l, and the
+ * standard files. */
 void process_close_others(const struct process *l, int fd);
 
-/* Writes a number to the file of a cgroup's members: of one thread (v1; 0: the caller), or of all
- * threads of a process. 0 or -errno; 0, too, when Slurm has removed the group: the next one is
- * looked for by the manager. */
+/* Moves a process to a cgroup, with all its threads; pid 0: the caller, as one thread if the cgroup
+ * is v1. Returns 0 or -errno. Also returns 0 if Slurm has removed the cgroup, because the manager
+ * looks for the next one. */
 int process_join(int group, pid_t pid);
 
-/* All to their default, none blocked. */
+/* Sets all signals to their default action and unblocks them. */
 void process_reset_signals(void);
 
-/* Becomes the user for good, in a forked child; no way back. 0, or -EPERM if that can't be
- * proved: end the process then. Keeps descriptors and directory. */
+/* Called in a forked child: becomes the user for ever. Returns 0, or -errno if this failed or
+ * cannot be proved; the process must end then. Keeps descriptors and directory. */
 int process_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups);
