@@ -3,21 +3,20 @@
  */
 #pragma once
 
-/* argv: what follows the name of the task, as many as main.c's table says. */
+/* argv: the arguments after the name of the task. Their number is in the table in main.c. */
 
-/* As the system user. Each writes its answer. */
+/* These run as the system user. Each writes its answer itself. */
 void helper_site(char **argv);
 void helper_path(char **argv);
 void helper_user(char **argv);
 void helper_metrics(char **argv); /* does not return */
 
-/* As the user: 0 or -errno. */
+/* These run as the user and return their answer: 0 or -errno. */
 int helper_release(char **argv);
 int helper_empty(char **argv);
 int helper_tier_make(char **argv);
 int helper_tier_aside(char **argv);
 int helper_tier_empty(char **argv);
 
-void hand_over(char **argv); /* writes its answer */
-
-/* As the user; does not return. */
+void hand_over(char **argv); /* runs as the user, or as the system user if no user is known;
+			      * writes its answer itself */

@@ -22,8 +22,8 @@
 static const struct {
 	const char *name;
 	int n_args;
-	int (*fn)(char **argv);            /* its result is the answer */
-	void (*answering)(char **argv);    /* it writes one itself, if there is any */
+	int (*fn)(char **argv);            /* returns the answer */
+	void (*answering)(char **argv);    /* writes its answer itself, if it has one */
 } tasks[] = {
 	{ "site",       1, .answering = helper_site },
 	{ "path",       6, .answering = helper_path },
@@ -50,7 +50,8 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return puts("stage-helper " STAGE_VERSION) < 0;
-	prctl(PR_SET_NAME, "stage-helper"); /* execveat() by a descriptor names it by a number */
+	prctl(PR_SET_NAME, "stage-helper"); /* after execveat(), the name is the number of a
+					     * descriptor */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (argc < 1 || geteuid() == 0)
 		return usage();

@@ -18,8 +18,8 @@
 
 /* clang-format off */
 static const struct row {
-	const char *name, *help;  /* NULL: of the row before */
-	const char *label;        /* NULL: none */
+	const char *name, *help;  /* NULL: the same as in the row before */
+	const char *label;        /* NULL: no label */
 	enum count count;
 	bool gauge;
 } rows[] = {
@@ -80,7 +80,7 @@ static void print_value(FILE *f, enum count count, uint64_t value)
 		fprintf(f, " %llu\n", (unsigned long long)value);
 }
 
-/* 0, or errno's number. */
+/* Returns 0, or a positive errno. */
 static int print_all(FILE *f, const uint64_t *sums)
 {
 	const char *name = "";

@@ -16,7 +16,8 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 
-/* A job that was requeued may run elsewhere. Where that is not known, it runs here. */
+/* Asks Slurm about the job, then whether it runs on this node, because a job that was requeued may
+ * run on others. If the second answer is not known, the job counts as running here. */
 static int ask(struct squeue_question *q, const char *node, struct error *err)
 {
 	struct error here = ERROR_INIT;
@@ -30,9 +31,9 @@ static int ask(struct squeue_question *q, const char *node, struct error *err)
 }
 
 /*
- * Where the configuration can't be read it is not known whether Program= names another place, and
- * the squeue at the usual one may be of another Slurm, which does not know the job. So that one has
- * to list the job as ended.
+ * Asks Slurm if the configuration cannot be read. Then Program= may name another place, and the
+ * squeue at the default place may belong to another Slurm, which does not know the job. So the job
+ * counts as over only if this squeue lists it as ended.
  */
 static int ask_in_doubt(struct squeue_question *q, struct error *err)
 {

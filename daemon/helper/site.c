@@ -72,7 +72,8 @@ void helper_site(char **argv)
 	answer(&site, sizeof(site));
 }
 
-/* Where the text (a site's path with %j, %N, %u, %g) leads for that job. argv: JOB UID GID NODE */
+/* Expands a path of the configuration (with %j, %N, %u, %g) for a job. argv: JOB UID GID NODE.
+ * Returns a number of bytes or -errno. */
 static int expand(const char *path, char **argv, char *buf)
 {
 	struct conf_expand e = {
@@ -99,7 +100,8 @@ static int expand(const char *path, char **argv, char *buf)
 	return snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-/* Users may fill what is kept in: it is a tmpfs of its own that has a size, or nothing is. */
+/* Returns true if the path is a tmpfs of its own with a maximum size. Data is kept only in such a
+ * tmpfs, because users may fill it. */
 static bool is_own_tmpfs(const char *path)
 {
 	char above[PATH_MAX + 4];

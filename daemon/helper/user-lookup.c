@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "" where it doesn't fit. */
+/* Copies the text, or "" if it is too long. */
 static void copy(char *buf, size_t size, const char *text)
 {
 	if (snprintf(buf, size, "%s", text) >= (int)size)

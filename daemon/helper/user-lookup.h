@@ -7,5 +7,6 @@
 
 #include "common/protocol/keeper-helper.h"
 
-/* May ask the network (NSS). Without an account: its gid and nothing else; a->known says so. */
+/* Looks up an account, which may ask the network (NSS). If there is none, a->known is 0, and *a
+ * contains only the gid. */
 void user_look_up(struct helper_user *a, uid_t uid, gid_t gid);

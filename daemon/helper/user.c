@@ -22,7 +22,7 @@
 #include "common/util/rmtree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-#define OLD_MEMORY "/proc/self/fd/4" /* HELPER_FD_DIR: of O_PATH, which fchmod() refuses */
+#define OLD_MEMORY "/proc/self/fd/4" /* HELPER_FD_DIR is O_PATH, which fchmod() refuses */
 
 /* The user may have closed his directory to himself. It is in a directory of root, where no name
  * can be a link. */
@@ -33,7 +33,8 @@ static int open_up(const char *path)
 	return fchmodat(HELPER_FD_DIR, name, 0700, 0) < 0 ? -errno : 0;
 }
 
-/* What workers have made outside of the tmpfs; what these name in it has no path any more. */
+/* Removes the objects that workers have made outside the tmpfs. For objects in the tmpfs, the
+ * manifests' paths lead nowhere any more. */
 int helper_release(char **argv)
 {
 	if (fchdir(HELPER_FD_DIR) < 0)
@@ -60,7 +61,7 @@ int helper_empty(char **argv)
 
 	if (fstat(HELPER_FD_DIR, &st) < 0)
 		return -errno;
-	if (st.st_uid == geteuid()) { /* an earlier version mounted it as the user's */
+	if (st.st_uid == geteuid()) { /* an earlier version gave the tmpfs to the user */
 		(void)chmod(OLD_MEMORY, 0700);
 		return rmtree_empty(HELPER_FD_DIR, &limits, NULL);
 	}
@@ -105,11 +106,12 @@ int helper_tier_aside(char **argv)
 	if (tier < 0)
 		return tier == -ENOENT ? 0 : tier;
 	r = tier_name_set_aside(tier, get_job(argv));
-	/* In a directory of everybody's (sticky) somebody else had the name first: it is his. */
+	/* EPERM: in a sticky directory, the name belongs to another user, who made it first. */
 	return r == -EPERM ? 0 : r;
 }
 
-/* The directory around it is root's, and so is the removal of both. */
+/* Empties the user's directory `data`. Root removes it and its parent directory, which belongs to
+ * root. */
 static int empty_data(int dirfd, const char *path, dev_t dev, const struct rmtree_limits *limits)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -121,11 +123,12 @@ static int empty_data(int dirfd, const char *path, dev_t dev, const struct rmtre
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_dev != dev)
-		return -EBUSY; /* the user has mounted on it again */
+		return -EBUSY; /* the user has mounted something on it again */
 	return st.st_uid == geteuid() ? rmtree_empty(fd, limits, NULL) : 0;
 }
 
-/* What is another user's is of another job with the same id. */
+/* Empties or removes a job's directory. A directory of another user belongs to another job with the
+ * same id, so it stays. */
 static int empty_one(void *arg, int dirfd, const char *name)
 {
 	char data[TIER_NAME_SIZE * 2];
@@ -150,5 +153,5 @@ int helper_tier_empty(char **argv)
 		return tier == -ENOENT ? 0 : tier;
 	r = tier_name_for_each(tier, get_job(argv), empty_one, &limits);
 	(void)keep_sweep_tier(tier, max_s ? max_s * 1000 : KEEP_MAX_MS, limits.deadline_ms);
-	return r; /* the job's alone */
+	return r; /* not the result for kept data */
 }
