@@ -33,7 +33,7 @@ static void destroy(struct block *b)
 	free(b);
 }
 
-/* Nobody holds a block and nobody will. */
+/* Frees a pool when all its blocks have been put and none can be taken any more. */
 static void destroy_pool(struct block_pool *p)
 {
 	struct block *b;
@@ -129,7 +129,8 @@ void block_pool_free(struct block_pool *p)
 		destroy_pool(p);
 }
 
-/* Pages of its own: page-aligned, and nothing of it is touched before it is used. */
+/* Allocates a block with mmap(), so that it is page-aligned and its pages take no memory until they
+ * are used. */
 static struct block *make(struct block_pool *p)
 {
 	struct block *b = calloc(1, sizeof(*b));

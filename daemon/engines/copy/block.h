@@ -19,41 +19,46 @@ struct block_pool;
 #define BLOCK_SIZE (1u << 20)
 
 struct block {
-	const unsigned char *data; /* NULL: not read, see block_new_left() */
+	const unsigned char *data; /* NULL: not read; see block_new_left() */
 	size_t size;
 	int fd;
 	uint64_t at;
 
-	/* block.c's */
+	/* Private to block.c: */
 	atomic_uint n_refs;
-	unsigned char *buf; /* of capacity bytes, for who fills it; NULL: data is somebody else's */
+	unsigned char *buf; /* memory of capacity bytes, for the thread that fills the block;
+			     * NULL: the block does not own data */
 	size_t capacity;
 	struct block_pool *pool;
 	struct block *next;
 };
 
-struct block *block_get(struct block *b); /* one more reference; returns b */
-void block_put(struct block *b);	  /* NULL is fine */
+struct block *block_get(struct block *b); /* adds a reference; returns b */
+void block_put(struct block *b);	  /* drops a reference; b may be NULL */
 DEFINE_FREEP(struct block, block_put)
 
-/* n_blocks of block_size bytes each, made when they are first taken. */
+/* Makes a pool of n_blocks blocks of block_size bytes, which are allocated when they are first
+ * taken. Returns 0 or -ENOMEM. */
 int block_pool_new(struct block_pool **pp, size_t n_blocks, size_t block_size);
-/* Another number of blocks; those that are too many go when they are put. */
+/* Changes the number of blocks. Surplus blocks are freed when they are put. */
 void block_pool_set_max(struct block_pool *p, size_t n_blocks);
-/* Ends all waiting, from any thread: from now on nothing is to be had. */
+/* Makes all present and future calls of block_pool_take() return -ECANCELED. May be called by any
+ * thread. */
 void block_pool_stop(struct block_pool *p);
-/* Stops it. Blocks that are still held stay good, the last of them takes the pool along. */
+/* Stops the pool. Blocks that are still held stay valid, and the last of them frees the pool. */
 void block_pool_free(struct block_pool *p);
 DEFINE_FREEP(struct block_pool, block_pool_free)
 
-/* Would block_pool_take() wait now? */
+/* Returns true if block_pool_take() would wait now. */
 bool block_pool_is_empty(struct block_pool *p);
-/* Waits for a free block: data is at buf, size 0. 0, -ECANCELED when stopped, -ENOMEM. */
+/* Waits for a free block, and sets its data to its memory and its size to 0. Returns 0, -ECANCELED
+ * when the pool is stopped, or -ENOMEM. */
 int block_pool_take(struct block_pool *p, struct block **bp);
 
-/* A block that belongs to no pool, around bytes that outlive it. -ENOMEM. */
+/* Makes a block that belongs to no pool, around bytes that must outlive it. Returns 0 or
+ * -ENOMEM. */
 int block_new_around(struct block **bp, const void *data, size_t size);
 
-/* One without data: whoever needs the bytes reads size of them from `at` of fd on, which outlives
- * it. -ENOMEM. */
+/* Makes a block without data, which stands for size bytes of fd from `at` on. The thread that needs
+ * these bytes reads them. fd must outlive the block. Returns 0 or -ENOMEM. */
 int block_new_left(struct block **bp, int fd, uint64_t at, size_t size);

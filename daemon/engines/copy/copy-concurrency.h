@@ -9,27 +9,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COPY_CONCURRENCY_MAX 64 /* more gained nothing */
+#define COPY_CONCURRENCY_MAX 64 /* more did not make measured copies faster */
 
 struct copy_concurrency {
-	uint64_t slow_us; /* what takes longer is waited for and not computed */
+	uint64_t slow_us; /* an operation that takes longer waits for a server and does not
+			   * compute */
 	size_t max;
 
 	pthread_mutex_t lock;
-	size_t n;		      /* at once, now */
-	uint64_t n_slow, slow_sum_us; /* the last ones that took longer, with none between */
+	size_t n;		      /* present number of operations at the same time */
+	uint64_t n_slow, slow_sum_us; /* the last consecutive slow operations */
 	uint64_t n_samples, sum_us;
-	uint64_t last_us;   /* the mean with the n before this one; 0: there was none */
-	uint64_t window_us; /* the mean of the window before, with the first n */
+	uint64_t last_us;   /* mean time with the previous n; 0: there was none */
+	uint64_t window_us; /* mean time of the previous window, with the first n */
 };
 
-/* Begins with n_start, ends with max at most (0: COPY_CONCURRENCY_MAX). */
+/* Starts with n_start operations and allows up to max (0: COPY_CONCURRENCY_MAX). */
 void copy_concurrency_init(struct copy_concurrency *p, size_t n_start, size_t max,
 			   uint64_t slow_us);
 void copy_concurrency_deinit(struct copy_concurrency *p);
 
 size_t copy_concurrency_get(struct copy_concurrency *p);
 
-/* One operation took us, and counts as so many: what copy_concurrency_get() says from now on if
- * that is more than before, else 0. */
+/* Records an operation, which took us microseconds and counts as n_units operations. Returns the
+ * new value of copy_concurrency_get() if it has grown, else 0. */
 size_t copy_concurrency_note(struct copy_concurrency *p, uint64_t us, unsigned n_units);

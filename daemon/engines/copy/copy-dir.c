@@ -30,7 +30,8 @@ static int make_dir(struct copy *c, int parent, const struct walk_dir *dir, int 
 	return *fdp < 0 ? error_errno(err, errno, "open %s", dir->path) : 0;
 }
 
-/* Those above first. lock is held. */
+/* Gets a directory of the copy, and makes it after its parents if it is missing. The lock must be
+ * held. */
 static int get_made(struct copy *c, struct walk_dir *dir, int *fdp, struct error *err)
 {
 	struct copy_dir *cd = dir->user;
@@ -68,8 +69,8 @@ int copy_get_dir(struct copy *c, struct walk_dir *dir, int *fdp, struct error *e
 	return r;
 }
 
-/* Where all are made when they are entered, the one above is there and nobody else makes this one.
- */
+/* Makes a directory when the walk enters it. Its parent exists already, and no other thread makes
+ * the same directory, so no lock is needed. */
 static int make_entered(struct copy *c, struct walk_dir *dir, struct copy_dir *cd,
 			struct error *err)
 {
@@ -99,7 +100,7 @@ int copy_enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *er
 	struct copy *c = arg;
 	struct copy_dir *cd;
 
-	/* a link that is followed may lead to where the copy is made */
+	/* the walk may follow a link to the directory that contains the copy */
 	if (dir->st.st_dev == c->root_st.st_dev && dir->st.st_ino == c->root_st.st_ino)
 		return refuse_itself(dir, err);
 	cd = malloc(sizeof(*cd));

@@ -79,7 +79,7 @@ static int push_members(struct copy *c, struct error *err)
 	return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole copy ---- */
 
 static const struct walk_ops ops = {
 	.enter = copy_enter,
@@ -102,7 +102,8 @@ static int push_source(struct copy *c, struct error *err)
 	return walk_add_root(c->walk, fd, "", err);
 }
 
-/* As many as the first walk ended with, if there is so much to wait for. */
+/* Returns the number of threads with which the first walk ended, but at most the number of entries
+ * that must be read. */
 static size_t count_readers(const struct copy *c)
 {
 	uint64_t unread = c->src->kept ? walk_kept_get_unread(c->src->kept) : UINT64_MAX;
@@ -129,7 +130,7 @@ static int copy_all(struct copy *c, struct error *err)
 	c->lazy = path_filter_has_includes(c->filter) || c->src->is_part;
 	r = push_source(c, err);
 	if (r < 0)
-		walk_stop(c->walk); /* what is queued is freed by running through it */
+		walk_stop(c->walk); /* running the stopped walk frees the queued work */
 	if (r < 0)
 		walk_run(c->walk, 0, NULL);
 	else
@@ -155,7 +156,8 @@ int copy_tree(struct stage_io *io, const struct copy_source *src, int root,
 	link_table_free(c.links);
 	path_filter_free(c.filter);
 	pthread_mutex_destroy(&c.lock);
-	free(pthread_getspecific(c.buffer)); /* of this thread; those of others went with them */
+	free(pthread_getspecific(c.buffer)); /* only this thread's; the buffers of other threads
+					      * were freed at their end */
 	pthread_key_delete(c.buffer);
 	return r;
 }

@@ -23,7 +23,7 @@
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk-internal.h"
 
-/* This thread's, of COPY_SMALL_SIZE; lent. NULL: no memory. */
+/* Returns this thread's buffer of COPY_SMALL_SIZE bytes, lent. NULL: no memory. */
 static char *get_buffer(struct copy *c)
 {
 	char *buf = pthread_getspecific(c->buffer);
@@ -41,7 +41,7 @@ static void count_done(struct copy *c, uint64_t bytes)
 	stage_io_add_progress(c->io, bytes, 1);
 }
 
-/* Another name of what is copied already, as copy-count.c has counted it. */
+/* Counts another name of a file that was copied already, as copy-count.c has counted it. */
 static void count_linked(struct copy *c, const struct stat *st)
 {
 	uint64_t bytes = copy_file_is_sparse(st) ? copy_file_charge(st) : (uint64_t)st->st_size;
@@ -55,7 +55,7 @@ static void count_linked(struct copy *c, const struct stat *st)
 /* A file that is being copied, perhaps by several threads; the last one finishes it. */
 struct copying {
 	struct copy *copy;
-	struct walk_dir *dir; /* NULL: of a set, straight in root */
+	struct walk_dir *dir; /* NULL: a member of a set, directly in root */
 	int in, out;
 	struct stat st;
 	char name[];
@@ -101,7 +101,7 @@ static int prefix_path(const struct copying *f, struct error *err)
 	return err->code;
 }
 
-/* The bytes are there. */
+/* Finishes a file after all its bytes were copied. */
 static int finish(struct copying *f, struct error *err)
 {
 	int r = copy_file_finish(f->in, f->out, &f->st, err);
@@ -127,8 +127,8 @@ static void end_ranges(void *arg, const struct error *failure)
 	}
 }
 
-/* A hard link to what is there already: *linkedp. Else f->out is made, and known for later links.
- */
+/* Makes a hard link if the file was copied already, and sets *linkedp. Otherwise creates f->out,
+ * and records it for later links. */
 static int create_linked(struct copy *c, struct copying *f, int dirfd, bool *linkedp,
 			 struct error *err)
 {
@@ -200,7 +200,7 @@ int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 	else if ((uint64_t)st->st_size <= COPY_RANGE_SIZE)
 		return copy_whole(c, f, err);
 	else if (copy_ranges(c->walk, c->io, f->in, f->out, &f->st, end_ranges, f) == 0)
-		f = NULL; /* end_ranges() frees it, or has */
+		f = NULL; /* end_ranges() frees f, or has done so already */
 	else
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
@@ -234,7 +234,8 @@ static int make_small(struct copy *c, struct walk_dir *dir, const char *name, co
 	return r;
 }
 
-/* 1: not this way. st: as it is after it was read. */
+/* Reads a small file and sets *st to its status after that. Returns 0, or 1: it must be copied in
+ * the careful way. */
 static int read_small(int fd, char *buf, const struct stat *seen, struct stat *st)
 {
 	size_t size = (size_t)seen->st_size;
@@ -251,8 +252,8 @@ static bool is_small(const struct stat *st)
 
 /* ---- entries of a directory ---- */
 
-/* Opened without waiting for a FIFO that took the file's place. 1: can't be read, which is noted.
- */
+/* Opens a file. Does not wait if a FIFO has replaced the file. Returns 0, -errno, or 1: it cannot
+ * be read, and this was recorded. */
 static int open_file(struct copy *c, struct walk_dir *dir, const char *name, int *fdp,
 		     struct error *err)
 {
@@ -307,7 +308,7 @@ static int copy_carefully(struct copy *c, struct walk_dir *dir, const char *name
 	return r;
 }
 
-/* 1: not this way. */
+/* Copies a small file. Returns 0, -errno, or 1: it must be copied in the careful way. */
 static int copy_small(struct copy *c, struct walk_dir *dir, const struct walk_entry *e, int fd,
 		      struct error *err)
 {
@@ -343,7 +344,7 @@ static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_ent
 	return r <= 0 ? r : copy_carefully(c, dir, e->name, steal_fd(&fd), err);
 }
 
-/* It is in memory already. */
+/* Copies a small file whose content an earlier walk has kept in memory. */
 static int copy_kept(struct copy *c, struct walk_dir *dir, const struct walk_entry *e,
 		     struct error *err)
 {
@@ -383,7 +384,8 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const struct walk_
 		return r;
 	if (symlinkat(to, dirfd, name) < 0)
 		return error_errno(err, errno, "make link %s", walk_path(dir, name, path));
-	utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW); /* not all file systems can */
+	/* some file systems do not support this */
+	utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW);
 	count_done(c, 0);
 	return 0;
 }

@@ -85,11 +85,11 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* What all parts of a file's copying share. */
+/* Data for copying a part of a file. */
 struct piece {
 	struct stage_io *io;
 	int in, out;
-	uint64_t shift; /* what is at 0 of out is there in in; modulo 2^64 */
+	uint64_t shift; /* input offset = output offset + shift (modulo 2^64) */
 	char *buf;
 	size_t buf_size;
 	struct hash *hash;
@@ -98,7 +98,7 @@ struct piece {
 
 static ssize_t read_at(struct piece *p, size_t size, uint64_t offset)
 {
-	size_t room = p->buf_size - offset % p->buf_size; /* ends where a page of out may */
+	size_t room = p->buf_size - offset % p->buf_size; /* ends at a page boundary of out */
 	uint64_t before = now_us();
 	ssize_t n;
 
@@ -134,8 +134,8 @@ static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error
 	return 0;
 }
 
-/* The next data at or behind *fromp; false: none before to. A file system without SEEK_DATA: all of
- * it is data. */
+/* Finds the next data at or after *fromp. Returns false if there is none before to. On a file
+ * system without SEEK_DATA, everything is data. */
 static bool next_extent(int in, uint64_t *fromp, uint64_t to, uint64_t *endp)
 {
 	off_t data = lseek(in, (off_t)*fromp, SEEK_DATA), hole;
@@ -165,7 +165,7 @@ void copy_file_look_for_holes(int fd, struct stat *st)
 	st->st_blocks = (blkcnt_t)((sum + 511) / 512);
 }
 
-/* n zeros that are not read. */
+/* Adds n zeros to the hash, for a hole, which is not read. */
 static int hash_hole(struct piece *p, uint64_t n, struct error *err)
 {
 	size_t part;

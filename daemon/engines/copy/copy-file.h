@@ -14,52 +14,56 @@ struct stage_io;
 struct error;
 struct hash;
 
-/* A huge page: one that is written whole isn't filled with zeros first. */
+/* The size of a huge page. The kernel does not fill a huge page with zeros if it is written
+ * completely. */
 #define COPY_BUFFER_SIZE (2u << 20)
-/* Where there are many buffers, and for what is no larger. */
+/* For copies with many buffers, and for files that are not larger. */
 #define COPY_SMALL_SIZE (512u << 10)
 
-/* st_blocks of what takes less room than its size become those that a copy needs: at its source it
- * may lie compressed, without a hole. */
+/* Sets st_blocks of a file that has fewer blocks than its size requires to the number that a copy
+ * needs. On a compressing file system, such a file may have no holes. */
 void copy_file_look_for_holes(int fd, struct stat *st);
 
-/* What it will take in memory, for charging. */
+/* Returns the memory that a copy of the file takes, in bytes, for stage_io_charge(). */
 uint64_t copy_file_charge(const struct stat *st);
 
-/* Makes name beneath dirfd, with the mode (less setuid, setgid, sticky) and the size of st. */
+/* Creates name in dirfd, with the mode (without setuid, setgid, sticky) and the size of st. The
+ * caller owns *fdp. Returns 0 or -errno. */
 int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fdp,
 		     struct error *err);
 
-/* Bytes [from, to) of in to out; sparse: without its holes. hash: from 0 on, in order, holes as
- * zeros (NULL: none). -ESTALE: in is shorter than it said. */
+/* Copies bytes [from, to) of in to the same place in out. sparse: leaves out the holes of in. hash
+ * (NULL: none): gets the bytes in order, and holes as zeros. Returns 0 or -errno. -ESTALE: in has
+ * become shorter. */
 int copy_file_range_data(struct stage_io *io, int in, int out, uint64_t from, uint64_t to,
 			 bool sparse, struct hash *hash, struct error *err);
 
-/* The same without a hash. buf: of buf_size. *read_usp: how long reading took. */
+/* Does the same without a hash, with the caller's buffer. *read_usp: time spent on reading. */
 int copy_file_part(struct stage_io *io, int in, int out, uint64_t from, uint64_t to, bool sparse,
 		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err);
 
-/* The same of a part that is found at in_at, without a hole. io may be NULL. */
+/* Does the same for a part without holes, which is at in_at in in. io may be NULL. */
 int copy_file_shifted(struct stage_io *io, int in, uint64_t in_at, int out, uint64_t from,
 		      uint64_t to, char *buf, size_t buf_size, struct error *err);
 
-/* Some file systems (NFS) say only now that there was no room for what was written. *fdp is -1 in
- * any case. */
+/* Closes *fdp and sets it to -1 in any case. Returns 0 or -errno: some file systems (NFS) report
+ * only now that there was no space for written bytes. */
 int copy_file_close(int *fdp, struct error *err);
 
-/* A small file that is in buf already. */
+/* Writes a small file, whose content is in buf. */
 int copy_file_write(int out, const char *buf, size_t size, struct error *err);
 
-/* Is in still as st says, and out written as far as close(2) would know? Then out gets its times.
- */
+/* Checks that in has not changed since st, and that out was written, as far as close(2) reports
+ * this. Then sets the times of out. Returns 0 or -errno. -ESTALE: in has changed. */
 int copy_file_finish(int in, int out, const struct stat *st, struct error *err);
 
 bool copy_file_is_sparse(const struct stat *st);
-/* Type, mode, size and the content's time, and no more: whoever asks for the rest makes some file
- * systems ask their server. -errno. */
+/* Gets only type, mode, size and mtime, because other fields make some file systems send a request
+ * to their server. Returns 0 or -errno. */
 int copy_file_look(int fd, struct stat *st);
-/* The same size and time of its content? */
+/* Returns true if size and mtime are the same. */
 bool copy_file_is_same(const struct stat *a, const struct stat *b);
 
-/* The mode of a copy. Its owner may read it as he could read the source, by whichever right. */
+/* Returns the mode of a copy. The copy's owner may read the copy, even if only the group or others
+ * could read the source. */
 mode_t copy_file_mode(mode_t source);

@@ -19,11 +19,11 @@
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk.h"
 
-/* A read of so much that takes four times as long as a slow look is slow. */
+/* A read of READ_UNIT bytes is slow if it takes four times as long as a slow look-up. */
 #define READ_IS_LOOKS 4
 #define READ_UNIT (512u << 10)
 
-/* So many large buffers there may be. */
+/* With more threads, each one gets a smaller buffer. */
 #define FEW_THREADS 16
 
 struct ranges {
@@ -32,12 +32,12 @@ struct ranges {
 	int in, out;
 	bool sparse;
 	uint64_t size;
-	_Atomic uint64_t next; /* begins here */
-	_Atomic uint64_t left; /* bytes not done yet */
+	_Atomic uint64_t next; /* offset of the next range */
+	_Atomic uint64_t left; /* bytes that were not copied yet */
 	_Atomic unsigned n_refs;
 	atomic_flag failed;
 	atomic_bool over;
-	struct error error; /* of who set failed, before over */
+	struct error error; /* the first failure; written before over is set */
 	copy_part_fn *part; /* NULL: copy_file_part() */
 	void (*done)(void *arg, const struct error *err);
 	void *arg;
@@ -48,12 +48,12 @@ struct help {
 	struct ranges *ranges;
 };
 
-/* Where one thread reads from, and to. */
+/* The buffer of a thread, and its own descriptor of the source. */
 struct room {
 	char *buf; /* NULL: no memory */
 	size_t size;
-	int own;	/* the file once more, or -1 */
-	bool wants_own; /* to be opened */
+	int own;	/* the source, opened again; -1: not open */
+	bool wants_own; /* own must still be opened */
 };
 
 static struct room new_room(struct walk *w)
@@ -101,7 +101,8 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 	walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS, n_units);
 }
 
-/* Some file systems read ahead, and limit, each open file alone. Who has a range may use in. */
+/* Opens the source again for this thread, because some file systems have one read-ahead, and one
+ * limit, for each open file. The caller has a range, so r->in is still open. */
 static void open_own(struct ranges *r, struct room *room)
 {
 	if (room->wants_own)
@@ -134,8 +135,8 @@ static void run_help(struct work *work, void *arg)
 	free(h);
 }
 
-/* As many as can be of use, without those who are made while it is copied: they come by the next.
- */
+/* Pushes help for as many threads as can be useful. Threads that are added during the copy help
+ * with the next file. */
 static void call_help(struct ranges *r)
 {
 	uint64_t n_ranges = (r->size + COPY_RANGE_SIZE - 1) / COPY_RANGE_SIZE;
@@ -209,7 +210,7 @@ int copy_ranges_by(struct walk *w, int in, const struct stat *st, copy_part_fn *
 	return run_ranges(&r, st);
 }
 
-/* ---- one file alone ---- */
+/* ---- a single file ---- */
 
 struct alone {
 	struct work work;

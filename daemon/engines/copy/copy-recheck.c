@@ -18,7 +18,8 @@
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/stage-io.h"
 
-/* Costs nothing where attributes are cached. */
+/* Returns true if the directory's time has changed. Sends no request if the attributes are
+ * cached. */
 static bool was_written_to(const struct walk_dir *dir)
 {
 	struct statx sx;
@@ -40,7 +41,8 @@ static bool is_older(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* A link that is followed to a device, a FIFO or a socket is left out. */
+/* Returns true for a link to a device, a FIFO or a socket, if links are followed. Such a link is
+ * left out. */
 static bool leads_to_special(const struct copy *c, const struct walk_dir *dir, const char *name)
 {
 	struct stat st;
@@ -49,7 +51,7 @@ static bool leads_to_special(const struct copy *c, const struct walk_dir *dir, c
 	       !S_ISDIR(st.st_mode);
 }
 
-/* Should the copy have it? */
+/* Returns true if the copy should contain this name. */
 static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 {
 	char path[WALK_PATH_SIZE];
@@ -67,7 +69,7 @@ static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 	       (!c->src->is_part || c->src->ops->takes(c->src->arg, path));
 }
 
-/* What is wrong with a name of the source, or of the copy; NULL: nothing. */
+/* Returns what is wrong with a name in the source, or (of_copy) in the copy; NULL: nothing. */
 static const char *find_fault(struct copy *c, struct walk_dir *dir, int staged, bool of_copy,
 			      const char *name)
 {

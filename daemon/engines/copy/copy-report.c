@@ -72,7 +72,7 @@ int copy_unreadable(struct walk *w, const char *path, int errnum, void *arg, str
 	return 0;
 }
 
-/* What was left out is one line. */
+/* Adds to the warning about entries that were left out, which is one line. */
 static void add_warning(char text[static REPORT_SIZE], const char *fmt, ...)
 {
 	size_t n = strlen(text);

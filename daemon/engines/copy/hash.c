@@ -12,7 +12,7 @@
 #include "common/util/error.h"
 #include "daemon/engines/copy/block.h"
 
-#define HASH_BLOCKS 4 /* that wait */
+#define HASH_BLOCKS 4 /* maximum number of blocks that wait for the thread */
 
 struct hash {
 	struct sha256_ctx sha;
@@ -37,7 +37,7 @@ int hash_new(struct hash **hp)
 	return 0;
 }
 
-/* Works off what is queued, then ends the thread. */
+/* Waits until the thread has processed the queued blocks, and ends it. */
 static void join(struct hash *h)
 {
 	if (!h->has_thread)

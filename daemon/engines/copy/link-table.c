@@ -69,7 +69,7 @@ void link_table_unlock_and_add(struct link_table *t, const struct stat *st, cons
 {
 	struct entry *e = path ? malloc(sizeof(*e) + strlen(path) + 1) : NULL, **bucket;
 
-	if (e) { /* without memory the next one becomes a file of its own */
+	if (e) { /* if there is no memory, the next name becomes a separate file */
 		bucket = get_bucket(t, st);
 		e->next = *bucket;
 		e->dev = st->st_dev;

@@ -13,7 +13,7 @@ void stage_io_warn(struct stage_io *io, const char *fmt, ...)
 	if (!io || !io->ops->warn)
 		return;
 	va_start(ap, fmt);
-	error_setv(&text, EINVAL, fmt, ap); /* for its escaping and its bound */
+	error_setv(&text, EINVAL, fmt, ap); /* escapes the text and limits its length */
 	va_end(ap);
 	io->ops->warn(io, text.text);
 }

@@ -36,10 +36,11 @@ struct tree_dirs {
 	tree_settle_fn settle;
 	void *settle_arg;
 	size_t n_dirs, memory;
-	bool forgot;			      /* some that there are */
-	struct tree_dir *open[TREE_MAX_OPEN]; /* a ring */
+	bool forgot;			      /* the table was emptied, so it may lack
+					       * directories that exist */
+	struct tree_dir *open[TREE_MAX_OPEN]; /* the next place is reused in turn */
 	size_t next_open;
-	struct tree_dir *top; /* the root's, not in the table */
+	struct tree_dir *top; /* the root; it is not in the table */
 	struct siphash_key key;
 	struct tree_dir *buckets[TREE_BUCKETS];
 };
@@ -77,7 +78,7 @@ void tree_dirs_set_settle(struct tree_dirs *t, tree_settle_fn settle, void *arg)
 	t->settle_arg = arg;
 }
 
-/* All of the table. */
+/* Removes all directories from the table. */
 static void forget(struct tree_dirs *t)
 {
 	struct tree_dir *d, *next;
@@ -140,14 +141,15 @@ static bool is_pinned(const struct tree_dir *d)
 	return atomic_load_explicit(&d->n_pins, memory_order_acquire) > 0;
 }
 
-/* d gets the fd and a place in the ring; who was there is closed. */
+/* Stores fd in d and puts d into the ring of open directories. The directory that had this place is
+ * closed. */
 static void keep_open(struct tree_dirs *t, struct tree_dir *d, int fd)
 {
 	size_t tries = 0;
 	struct tree_dir *old;
 
 	while ((old = t->open[t->next_open]) && is_pinned(old)) {
-		if (++tries == TREE_MAX_OPEN) { /* they are at work in all of them */
+		if (++tries == TREE_MAX_OPEN) { /* all are pinned */
 			t->settle(t->settle_arg, NULL, 0);
 			tries = 0;
 		}
@@ -164,7 +166,7 @@ static void keep_open(struct tree_dirs *t, struct tree_dir *d, int fd)
 static int get_dir(struct tree_dirs *t, const char *path, size_t n, bool make,
 		   struct tree_dir **dirp, struct error *err);
 
-/* The parent of path[0..n), pinned, and the last component. */
+/* Gets the parent of path[0..n), pinned, and the last component. */
 static int get_parent(struct tree_dirs *t, const char *path, size_t n, bool make,
 		      struct tree_dir **parentp, char name[static MEMBER_MAX_NAME + 1],
 		      struct error *err)
@@ -201,14 +203,14 @@ static int open_dir(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A directory that was finished before: as it is, it shall be again. -errno. */
+/* Opens a directory that was finished and removed from the table. *meta: its mode and time, which
+ * it must get again. Returns 0 or -errno. */
 static int reopen_forgotten(int parent, const char *name, int *fdp, struct tree_meta *meta)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
 
-	/* a directory without modes can't be opened, but changed; it is none that could be replaced
-	 */
+	/* a directory that its mode forbids to open needs another mode first */
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
@@ -224,7 +226,7 @@ static int reopen_forgotten(int parent, const char *name, int *fdp, struct tree_
 	return 0;
 }
 
-/* An entry for one that is not in the table. */
+/* Adds a directory that is not in the table, and makes it if it does not exist. */
 static int add_dir(struct tree_dirs *t, int parent, const char *name, const char *path, size_t n,
 		   bool make, struct tree_dir **dirp, struct error *err)
 {
@@ -257,7 +259,7 @@ static int add_dir(struct tree_dirs *t, int parent, const char *name, const char
 	return 0;
 }
 
-/* Opens one that is in the table again, or adds it. */
+/* Opens a directory again if it is in the table (*dirp). Otherwise adds it. */
 static int open_or_add(struct tree_dirs *t, const char *path, size_t n, bool make,
 		       struct tree_dir **dirp, struct error *err)
 {
@@ -336,7 +338,7 @@ static void remove_dir(struct tree_dirs *t, struct tree_dir *d)
 	free(d);
 }
 
-/* Those that are in the table now; their parents may come into it meanwhile. */
+/* Finishes the directories that are in the table now. This may add their parents to the table. */
 static int finish_round(struct tree_dirs *t, struct error *err)
 {
 	_cleanup_(freep) struct tree_dir **all = calloc(t->n_dirs, sizeof(*all));
@@ -380,7 +382,7 @@ static bool any_pinned(const struct tree_dirs *t)
 	return false;
 }
 
-/* Makes room in the table. Who has a directory pinned himself is not disturbed. */
+/* Empties the table if it is full, unless the caller has pinned a directory. */
 static int bound_memory(struct tree_dirs *t, struct error *err)
 {
 	if (t->memory < TREE_MAX_MEMORY)

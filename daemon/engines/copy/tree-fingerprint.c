@@ -13,7 +13,7 @@
 #include "common/util/fnv.h"
 #include "daemon/engines/copy/walk.h"
 
-/* The hashes are added up, and their low bits alone are not much. */
+/* Mixes the bits of a hash. The hashes are added up, so each bit must be good. */
 static uint64_t mix(uint64_t h)
 {
 	h = (h ^ h >> 33) * 0xff51afd7ed558ccdULL;
@@ -25,7 +25,8 @@ static uint64_t fingerprint(const char *path, const struct stat *st, bool rename
 {
 	const uint64_t facts[] = {
 		S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
-		renamed ? st->st_mode & S_IFMT : st->st_mode, /* it may have got its own since */
+		/* the mode may have been set after the renaming */
+		renamed ? st->st_mode & S_IFMT : st->st_mode,
 		st->st_ino,
 		(uint64_t)st->st_mtim.tv_sec,
 		(uint64_t)st->st_mtim.tv_nsec,

@@ -10,11 +10,12 @@
 
 struct error;
 
-/* Of one, called path in its tree. Not for what was renamed since: that changes its times. */
+/* Returns the fingerprint of one entry, which is called path in its tree. Must not be used for a
+ * renamed entry, because renaming changes its times. */
 uint64_t tree_fingerprint(const char *path, const struct stat *st);
 
-/* Of name in dirfd and all below it, links not followed. name itself may have been renamed
- * meanwhile. -errno: it can't be read, is too deep, is no file or directory, or is_over(arg) says
- * so. */
+/* Computes the fingerprint of name in dirfd and of all entries below it, without following links.
+ * name itself may have been renamed. Returns 0 or -errno: it cannot be read, is too deep, is
+ * neither a file nor a directory, or is_over(arg) returned this. */
 int tree_fingerprint_all(int dirfd, const char *name, int (*is_over)(void *arg), void *arg,
 			 uint64_t *fingerprintp);

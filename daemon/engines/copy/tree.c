@@ -75,7 +75,7 @@ int tree_add_dir(struct tree *t, const char *path, const struct tree_meta *meta,
 
 /* ---- places ---- */
 
-/* Of the directory that path is in; 0: the top. */
+/* Returns the size of the parent's path; 0: the top directory. */
 static size_t parent_size(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -106,7 +106,7 @@ static int get_place(struct tree *t, const char *path, struct tree_place *place,
 	return tree_dirs_get(t->dirs, path, parent_size(path), true, &place->dir, err);
 }
 
-/* The same, charged. */
+/* Gets a place and charges bytes for it. */
 static int buy_place(struct tree *t, const char *path, uint64_t bytes, struct tree_place *place,
 		     struct error *err)
 {
@@ -144,13 +144,13 @@ void tree_put_place(const struct tree_place *place)
 	tree_dir_unpin(place->dir);
 }
 
-/* ---- what is there ---- */
+/* ---- files and links at places ---- */
 
-/* Something of that name is there: it came before, and the last one wins. */
+/* Removes the file or link that was added before with the same name: the last one is kept. */
 static int make_way(struct tree *t, int dirfd, const char *path, struct error *err)
 {
 	if (unlinkat(dirfd, path_base(path), 0) < 0) {
-		if (errno == EISDIR) /* one that is not in the table any more */
+		if (errno == EISDIR) /* a directory that is not in the table any more */
 			return refuse_dir(path, err);
 		return error_errno(err, errno, "replace %s", path);
 	}
@@ -178,7 +178,8 @@ int tree_make_symlink(struct tree *t, const struct tree_place *place, const char
 			return r;
 	}
 	count_made(t);
-	utimensat(dirfd, base, times, AT_SYMLINK_NOFOLLOW); /* best effort: not all can */
+	/* some file systems do not support this */
+	utimensat(dirfd, base, times, AT_SYMLINK_NOFOLLOW);
 	return 0;
 }
 
@@ -229,7 +230,8 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 
 	if (futimens(fd, times) < 0)
 		return error_errno(err, errno, "set the time of %s", path);
-	if (close(steal_fd(&fd)) < 0) /* on NFS what was written has to have its room now */
+	if (close(steal_fd(&fd)) < 0) /* NFS reports here that there is no space for written
+				       * bytes */
 		return error_errno(err, errno, "write %s", path);
 	return 0;
 }
@@ -289,7 +291,8 @@ static int make_hardlink(struct tree *t, const struct tree_place *place, const c
 	return r;
 }
 
-/* A link to itself changes nothing, if there is something: tar has it where a file came twice. */
+/* Handles a link to itself, which a tar contains if a file was added to it twice. Fails if nothing
+ * with this name exists. */
 static int check_there(struct tree *t, const char *path, struct error *err)
 {
 	struct tree_dir *dir;

@@ -24,16 +24,16 @@ struct tree_dir;
 
 struct tree_meta {
 	mode_t mode;
-	struct timespec mtime; /* tv_nsec UTIME_NOW: none known */
+	struct timespec mtime; /* tv_nsec UTIME_NOW: not known */
 };
 
 struct tree_counts {
-	uint64_t files;	   /* and links */
-	uint64_t replaced; /* names that came again */
+	uint64_t files;	   /* files and links */
+	uint64_t replaced; /* names that were added more than once */
 };
 
-/* root: a directory, empty and ours; its fd stays the caller's. io (may be NULL) is charged for
- * what is written. Paths below are relative and normal (member-path.h). */
+/* root: an empty directory that belongs to us; its fd still belongs to the caller. io (may be NULL)
+ * is charged for all that is written. All paths below are relative and normal (member-path.h). */
 int tree_new(struct tree **tp, int root, struct stage_io *io, struct error *err);
 void tree_free(struct tree *t);
 DEFINE_FREEP(struct tree, tree_free)
@@ -41,13 +41,13 @@ DEFINE_FREEP(struct tree, tree_free)
 int tree_add_dir(struct tree *t, const char *path, const struct tree_meta *meta, struct error *err);
 int tree_add_symlink(struct tree *t, const char *path, const char *to, const struct tree_meta *meta,
 		     struct error *err);
-/* to: a file or link that was added before. */
+/* to: the path of a file or link that was added before. */
 int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct error *err);
 
 /*
- * Files, and links in other threads, in two steps. First a place, charged for, with its directory
- * held open until tree_put_place(); then what is to be there, from any thread. path is the same
- * each time.
+ * Files, and links that other threads make, need two steps. First, the thread that adds names gets
+ * a place. This charges for the file, and holds its directory open until tree_put_place(). Then any
+ * thread makes the file or link there, with the same path.
  */
 struct tree_place {
 	struct tree_dir *dir;
@@ -60,11 +60,11 @@ int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sp
 			struct tree_place *place, struct error *err);
 int tree_get_link_place(struct tree *t, const char *path, struct tree_place *place,
 			struct error *err);
-void tree_put_place(const struct tree_place *place); /* any thread */
+void tree_put_place(const struct tree_place *place); /* may be called by any thread */
 
-/* Made with its final size, so that a tmpfs may use huge pages; size of a sparse one is what it
- * claims and is not charged. The fd is the caller's, who ends with tree_end_file(), which closes
- * it: *fdp is -1 then, also on failure. */
+/* tree_make_file() makes a file with its final size, so that a tmpfs may use huge pages. The size
+ * of a sparse file is not charged. The caller owns *fdp until tree_end_file(), which closes it and
+ * sets it to -1, also on failure. */
 int tree_make_file(struct tree *t, const struct tree_place *place, const char *path,
 		   const struct tree_meta *meta, uint64_t size, bool sparse, int *fdp,
 		   struct error *err);
@@ -73,14 +73,14 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 int tree_make_symlink(struct tree *t, const struct tree_place *place, const char *path,
 		      const char *to, const struct tree_meta *meta, struct error *err);
 
-/* For who makes things in other threads: settle(arg, path, n) returns when what was begun at
- * path[0..n) is done, or all there is if path is NULL. The tree calls it before it makes a
- * directory there. */
+/* For callers that make files in other threads: the tree calls settle(arg, path, n) before it makes
+ * a directory at path[0..n). settle() returns when all work at that path is done; path NULL: all
+ * work. */
 void tree_set_settle(struct tree *t, void (*settle)(void *arg, const char *path, size_t n),
 		     void *arg);
 
-/* Modes and times of the directories, deepest first. The root's own are handed out instead
- * (root_mode 0: none came). */
+/* Sets the modes and times of the directories, the deepest first. The root's mode is not set but
+ * returned in *root_modep (0: not known). */
 int tree_finish(struct tree *t, mode_t *root_modep, struct error *err);
 
 void tree_get_counts(const struct tree *t, struct tree_counts *counts);

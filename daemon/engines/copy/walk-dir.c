@@ -83,7 +83,7 @@ void walk_dir_put(struct walk *w, struct walk_dir *dir)
 		fd_closep(&dir->fd);
 		free(dir->path);
 		free(dir);
-		dir = parent; /* its reference to the parent goes too */
+		dir = parent; /* this drops its reference to the parent, too */
 	}
 }
 
@@ -108,8 +108,9 @@ struct walk_dir *walk_dir_new(struct walk_dir *parent, const char *name, int fd)
 	return dir;
 }
 
-/* Bind mounts have their parent's device: the kernel says it itself (5.8); before, the device has
- * to do. dir->fd is behind the mount, if there is one. */
+/* Returns true if dir is a mount point. Bind mounts have the device of their parent, so the kernel
+ * is asked (from Linux 5.8 on). On older kernels, the devices are compared. dir->fd is on the
+ * mount, if there is one. */
 static bool is_mount_point(const struct walk_dir *dir)
 {
 	struct statx sx;
@@ -120,7 +121,7 @@ static bool is_mount_point(const struct walk_dir *dir)
 	return dir->st.st_dev != dir->parent->st.st_dev;
 }
 
-/* Links that never end lead to a directory a second time. */
+/* Fails if a link leads to one of its parent directories: following it would never end. */
 static int check_way(const struct walk_dir *dir, const char *name, const struct stat *st,
 		     struct error *err)
 {

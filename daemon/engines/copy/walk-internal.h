@@ -15,39 +15,43 @@ struct walk {
 	const struct walk_ops *ops;
 	void *arg;
 	struct workq *q;
-	struct walk_kept *kept; /* NULL: none is kept or used */
+	struct walk_kept *kept; /* NULL: no entries are kept or used */
 	bool keeping, following;
 	atomic_bool over;
 	struct copy_concurrency pace;
-	atomic_bool slow;    /* more threads than CPUs: they wait */
-	atomic_bool suspect; /* one operation took long: each is measured from now on */
+	atomic_bool slow;    /* operations are slow: there may be more threads than CPUs, because
+			      * they wait */
+	atomic_bool suspect; /* one operation was slow: each one is measured from now on */
 	pthread_mutex_t lock;
 	struct error error;
 };
 
-/* A directory to be read, or to be read on. */
+/* A directory whose reading begins or continues. */
 struct dir_work {
 	struct work work;
-	struct walk_dir *parent; /* referenced; NULL: dir is a root */
-	struct walk_dir *dir;	 /* referenced; NULL: to be opened */
+	struct walk_dir *parent; /* holds a reference; NULL: dir is a root */
+	struct walk_dir *dir;	 /* holds a reference; NULL: not opened yet */
 	struct walk_kept_dir *kept;
-	bool entered, followed; /* followed: name is a link */
+	bool entered, followed; /* followed: name is a link to it */
 	size_t kept_pos;
 	char name[];
 };
 
-/* Opens it if need be, reads, hands what is in it to ops. Frees it or pushes it again. */
+/* Opens the directory if it is not open, reads it, and calls ops for its entries. Frees the work or
+ * pushes it again. */
 void walk_run_dir(struct work *work, void *arg);
 
-/* fd is consumed. The caller's reference of parent goes over to the new one. NULL: no memory. */
+/* Consumes fd, and takes the caller's reference of parent. NULL: no memory. */
 struct walk_dir *walk_dir_new(struct walk_dir *parent, const char *name, int fd);
 
-/* Opens d->dir; NULL after 0: it is left out. The reference of d->parent goes over to d->dir. */
+/* Opens d->dir, which takes the reference of d->parent. Returns 0 or -errno; d->dir NULL after 0:
+ * the directory is left out. */
 int walk_dir_open(struct walk *w, struct dir_work *d, struct error *err);
-/* Hands the directory to ops. 1: there is nothing to read in it. */
+/* Calls ops for the directory. Returns 1 if no entries in it need to be read. */
 int walk_dir_enter(struct walk *w, struct dir_work *d, struct error *err);
 
-/* type: as readdir has it. *datap: the content, if it was read too; the caller's. -errno. */
+/* Examines an entry. type: from readdir(). *datap: the content, if it was read, too; it belongs to
+ * the caller. Returns 0 or -errno. */
 int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
 	      struct stat *st, char **datap);
 

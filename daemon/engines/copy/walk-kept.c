@@ -34,13 +34,13 @@ struct kept_entry {
 	uint32_t mtime_ns;
 	uint16_t mode;
 	uint8_t flags;
-	uint8_t name_size; /* without its NUL */
+	uint8_t name_size; /* size without the NUL */
 	char name[];
 };
 
 struct walk_kept_dir {
 	struct walk_kept *kept;
-	struct walk_kept_dir *next; /* of all */
+	struct walk_kept_dir *next; /* next in the list of all directories */
 	struct timespec mtime;
 	ino_t ino;
 	bool given_up, complete;
@@ -52,12 +52,12 @@ struct walk_kept {
 	pthread_mutex_t lock;
 	size_t size, max_size, data_size;
 	uint64_t n_files, n_small, n_data;
-	bool given_up; /* of something nothing is kept */
+	bool given_up; /* entries of some directory were not kept */
 	struct walk_kept_dir *all;
 	struct walk_kept_dir *root;
 };
 
-/* name_size is known. */
+/* Returns the size of the entry. flags and name_size must be set. */
 static size_t entry_size(const struct kept_entry *e)
 {
 	size_t size = sizeof(*e) + e->name_size + 1U;
@@ -66,7 +66,7 @@ static size_t entry_size(const struct kept_entry *e)
 	return e->flags & KEPT_DATA ? size + sizeof(char *) : size;
 }
 
-/* Of an entry with KEPT_DATA: where the pointer is. */
+/* Returns the place of the pointer in an entry with KEPT_DATA. */
 static char **data_of(const struct kept_entry *e)
 {
 	return (char **)((char *)e + entry_size(e) - sizeof(char *));
@@ -84,7 +84,7 @@ static void free_entries(struct walk_kept_dir *d)
 	free(d->data);
 }
 
-/* lock is held. */
+/* Makes a directory. The lock must be held. */
 static struct walk_kept_dir *dir_new(struct walk_kept *k)
 {
 	struct walk_kept_dir *d;
@@ -163,7 +163,7 @@ static bool make_room(struct walk_kept_dir *d, size_t size)
 	return true;
 }
 
-/* lock is held. NULL: d is given up. */
+/* Adds an entry. The lock must be held. NULL: nothing is kept of d. */
 static struct kept_entry *add(struct walk_kept_dir *d, const char *name, unsigned flags)
 {
 	size_t n = strlen(name);
@@ -206,7 +206,7 @@ static unsigned get_flags(const struct stat *st, const char *data)
 	       (data ? KEPT_DATA : 0);
 }
 
-/* lock is held. *datap NULL: it is kept. */
+/* Adds an entry. The lock must be held. Sets *datap to NULL if the content is kept. */
 static void add_entry(struct walk_kept_dir *d, const char *name, const struct stat *st,
 		      char **datap)
 {

@@ -13,7 +13,7 @@
 #include "common/util/cleanup.h"
 
 #define WALK_KEPT_MAX (16 << 20)
-/* Content of small files, beside that. */
+/* For content of small files, in addition. */
 #define WALK_KEPT_MAX_DATA (12 << 20)
 #define WALK_KEPT_SMALL (32 << 10)
 
@@ -27,32 +27,34 @@ DEFINE_FREEP(struct walk_kept, walk_kept_free)
 
 struct walk_kept_dir *walk_kept_get_root(struct walk_kept *k);
 
-/* What is in d (NULL: nothing is kept of it), as it was looked at. The child is NULL where there is
- * no room any more; it lives as long as k. */
+/* Add an entry of d as it was examined (d NULL: nothing is kept). walk_kept_add_dir() returns the
+ * new directory, which lives as long as k, or NULL if there is no room. */
 struct walk_kept_dir *walk_kept_add_dir(struct walk_kept_dir *d, const char *name);
-/* data (NULL: none) is consumed: the content of the file. */
+/* data: the content of the file, which is consumed; NULL: none. */
 void walk_kept_add_entry(struct walk_kept_dir *d, const char *name, const struct stat *st,
 			 char *data);
-/* Is it likely that the next file is small, and is there room for what is in it? */
+/* Returns true if the next file is probably small, and its content has room. */
 bool walk_kept_wants_data(struct walk_kept_dir *d);
 
-/* How many entries the next walk has to ask for: those without content. UINT64_MAX: not known. When
- * the walk is over. */
+/* Returns the number of entries without content, which the next walk must read. UINT64_MAX: not
+ * known. Called after the walk. */
 uint64_t walk_kept_get_unread(const struct walk_kept *k);
 
-/* d is about to be read; all that is in it was added. */
+/* walk_kept_begin() is called before d is read, walk_kept_complete() when all its entries were
+ * added. */
 void walk_kept_begin(struct walk_kept_dir *d, const struct stat *st);
 void walk_kept_complete(struct walk_kept_dir *d);
 
-/* Not all of it could be looked at. */
+/* Keeps nothing of d, because not all its entries could be examined. */
 void walk_kept_give_up(struct walk_kept_dir *d);
 
-/* Is it whole, and is the directory still what it was? false for NULL. */
+/* Returns true if d is complete and the directory has not changed since. Returns false if d is
+ * NULL. */
 bool walk_kept_is_good(const struct walk_kept_dir *d, const struct stat *now);
 
-/* The entry at *posp (0: the first), which goes on to the next; false: none left. Of e->st are set
- * the type and mode, size, mtime, and st_nlink and st_blocks as far as they matter to a copy: is it
- * one of several links, has it holes? Of a directory (S_IFDIR) only *childp is set, which may be
- * NULL. What e points to is lent. */
+/* Gets the entry at *posp (0: the first) and advances *posp. Returns false if there is none. Sets
+ * in e->st: type and mode, size, mtime; st_nlink and st_blocks only as far as a copy needs them
+ * (whether it has several links or holes). For a directory (S_IFDIR), sets only *childp, which may
+ * be NULL. Pointers in e are lent. */
 bool walk_kept_next(const struct walk_kept_dir *d, size_t *posp, struct walk_entry *e,
 		    struct walk_kept_dir **childp);

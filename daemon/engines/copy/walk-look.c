@@ -25,7 +25,7 @@ uint64_t walk_now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* The content, or NULL if it is not as st says. */
+/* Reads the content. NULL: it is not as st says. */
 static char *read_whole(int fd, const struct stat *st)
 {
 	_cleanup_(freep) char *data = malloc((size_t)st->st_size + 1);
@@ -37,7 +37,8 @@ static char *read_whole(int fd, const struct stat *st)
 	return steal_ptr(data);
 }
 
-/* false: look at it the usual way, which says why. */
+/* Opens and reads a file instead of examining it. Returns false if fstatat() must be used, which
+ * also gives the reason of a failure. */
 static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, struct stat *st,
 			char **datap)
 {
@@ -46,7 +47,7 @@ static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, 
 
 	before = walk_now_us();
 	fd = openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	walk_note_wait(w, (walk_now_us() - before) / 2, 1); /* two questions: look up, open */
+	walk_note_wait(w, (walk_now_us() - before) / 2, 1); /* two requests: look-up and open */
 	if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode))
 		return false;
 	if (st->st_size <= WALK_KEPT_SMALL && st->st_nlink == 1 && !copy_file_is_sparse(st))
@@ -65,8 +66,8 @@ void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units)
 {
 	size_t n = copy_concurrency_note(&w->pace, us, n_units);
 
-	/* One in eight of a slow source's took a quarter of a second until there were more threads.
-	 */
+	/* If only one of eight operations was measured, it took a quarter of a second on a slow
+	 * source until there were more threads. */
 	if (us > WALK_SLOW_US)
 		atomic_store_explicit(&w->suspect, true, memory_order_relaxed);
 	if (n == 0)

@@ -22,12 +22,12 @@
 
 #define READ_BUFFER (32 << 10)
 #define BATCH_MAX 64
-#define BATCH_SLOW 4 /* where each takes long, so that all threads end together */
-#define AHEAD_SLOW 2 /* batches for each thread that wait to be begun */
+#define BATCH_SLOW 4 /* if operations are slow, so that all threads end at about the same time */
+#define AHEAD_SLOW 2 /* waiting batches for each thread */
 #define MAX_QUEUED_DIRS 1024
 
-/* What the kernel writes; glibc's struct has the same members, but getdents64() is only from 2.30.
- */
+/* The kernel's struct. glibc's struct has the same members, but getdents64() exists only from glibc
+ * 2.30 on. */
 struct entry64 {
 	uint64_t ino;
 	int64_t off;
@@ -36,27 +36,28 @@ struct entry64 {
 	char name[];
 };
 
-/* Entries of one directory, to be looked at or, with kept, seen already. */
+/* Entries of one directory, which must be examined. size 0: entries of an earlier walk, which were
+ * examined there. */
 struct batch_work {
 	struct work work;
-	struct walk_dir *dir; /* referenced */
+	struct walk_dir *dir; /* holds a reference */
 	size_t n, kept_pos, size;
-	char names[]; /* without kept: n of them, each with its type before and its NUL */
+	char names[]; /* n entries: type, name, NUL; none if size is 0 */
 };
 
 struct name {
-	const char *name; /* lent */
+	const char *name; /* points into the buffer of getdents64() */
 	unsigned char type;
 };
 
-/* Entries found, not worked on yet. */
+/* The state of reading a directory. Its names were found and are not processed yet. */
 struct reading {
 	struct walk *w;
 	struct dir_work *d;
 	struct walk_dir *dir;
 	struct name names[BATCH_MAX];
 	size_t n_names, kept_pos, batch;
-	struct work *dirs; /* found, not queued yet */
+	struct work *dirs; /* found directories that are not queued yet */
 };
 
 static bool is_left_out(const struct walk *w, const struct walk_dir *dir, const char *name)
@@ -75,7 +76,7 @@ static bool is_wanted(const struct walk *w, const struct walk_dir *dir, const ch
 
 /* ---- directories ---- */
 
-/* *workp NULL: left out. */
+/* Makes the work for a directory. *workp NULL: it is left out. */
 static int make_dir_work(struct walk *w, struct walk_dir *parent, const char *name,
 			 struct walk_kept_dir *kept, struct dir_work **workp, struct error *err)
 {
@@ -131,9 +132,9 @@ static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *k
 
 /* ---- entries ---- */
 
-/* A name that the filter does not take may lead anywhere, unless there may be a directory, which
- * may have what is taken. st is of what it leads to, or of the link itself where that is not there.
- */
+/* Returns true if the failure r of a link may be ignored, if the filter does not take its name. It
+ * may not be ignored for a directory, which could contain names that the filter takes. st: status
+ * of the target, or of the link if the target does not exist. */
 static bool may_be_passed(int r, const struct stat *st)
 {
 	if (S_ISREG(st->st_mode))
@@ -141,14 +142,14 @@ static bool may_be_passed(int r, const struct stat *st)
 	return S_ISLNK(st->st_mode) && (r == -ENOENT || r == -ELOOP || r == -ENOTDIR);
 }
 
-/* Devices, FIFOs and sockets are not opened. */
+/* Returns true for devices, FIFOs and sockets, which are not opened. */
 static bool is_special(const struct stat *st)
 {
 	return !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode) && !S_ISLNK(st->st_mode);
 }
 
-/* What a link leads to takes its place, and is open in e->fd (-1: it is special). 1: it is left
- * out. */
+/* Replaces the link by its target, which is open in e->fd (-1: it is special). Returns 0, -errno,
+ * or 1: it is left out. */
 static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *e,
 		       struct error *err)
 {
@@ -201,7 +202,7 @@ static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, 
 
 	r = walk_look(w, dir, n->name, n->type, &e.st, &data);
 	if (r < 0) {
-		walk_kept_give_up(dir->kept); /* the next walk is to find it, too */
+		walk_kept_give_up(dir->kept); /* so that the next walk fails in the same way */
 		return walk_report_unreadable(w, walk_path(dir, n->name, path), -r, err);
 	}
 	if (S_ISDIR(e.st.st_mode))
@@ -217,7 +218,8 @@ static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, 
 	return w->ops->entry ? w->ops->entry(w, dir, &e, w->arg, err) : 0;
 }
 
-/* Directories and files with their content are the business of who reads. */
+/* Processes n kept entries from pos on. Skips directories and files with content, which the thread
+ * that reads the directory processes. */
 static void do_kept(struct walk *w, struct walk_dir *dir, size_t pos, size_t n)
 {
 	struct error err = ERROR_INIT;
@@ -238,7 +240,8 @@ static bool is_slow(const struct walk *w)
 	return atomic_load_explicit(&w->slow, memory_order_relaxed);
 }
 
-/* How many are done: all, or as many as were when it turned out that others should have them. */
+/* Processes names. Returns how many were processed: all, or fewer if operations become slow, so
+ * that other threads can take the rest. */
 static size_t do_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	struct error err = ERROR_INIT;
@@ -262,7 +265,8 @@ static size_t get_batch_size(const struct walk *w)
 
 static void run_batch(struct work *work, void *arg);
 
-/* false: no memory; then it is done here. */
+/* Gives names to other threads. Returns false if there is no memory; then the caller processes
+ * them. */
 static bool push_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	struct batch_work *b;
@@ -285,7 +289,8 @@ static bool push_names(struct walk *w, struct walk_dir *dir, const struct name *
 	return true;
 }
 
-/* By one thread all that is left would take as long as everything else together. */
+/* Gives the remaining names of a batch to other threads. One thread would need as long for them as
+ * all threads for the rest. */
 static void share_out(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	size_t k;
@@ -332,7 +337,7 @@ static bool push_kept(struct reading *r)
 	return true;
 }
 
-/* Is there somebody to take more? */
+/* Returns true if other threads can take more batches. */
 static bool has_takers(const struct walk *w)
 {
 	size_t queued = workq_get_queued(w->q);
@@ -368,7 +373,7 @@ static void flush(struct reading *r, bool seen)
 
 /* ---- reading ---- */
 
-/* Is it no directory? A link that is followed may lead to one. */
+/* Returns true if the entry is not a directory. A link may lead to one if links are followed. */
 static bool is_known(const struct walk *w, unsigned char type)
 {
 	return type != DT_UNKNOWN && !(w->following && type == DT_LNK);
@@ -389,7 +394,7 @@ static int take_names(struct reading *r, const char *buf, size_t size, struct er
 			continue;
 		}
 		if (is_known(r->w, e->type) && is_left_out(r->w, r->dir, e->name))
-			continue; /* without a look at it */
+			continue; /* it need not be examined */
 		r->names[r->n_names++] = (struct name){ e->name, e->type };
 		if (r->n_names >= r->batch)
 			flush(r, false);
@@ -397,7 +402,8 @@ static int take_names(struct reading *r, const char *buf, size_t size, struct er
 	return ret;
 }
 
-/* Queues what was found; true: and this directory below it, to go on later. */
+/* Queues the directories that were found. Returns true if this directory was queued below them, to
+ * be continued later. */
 static bool push_found(struct reading *r, bool more)
 {
 	bool later = more && r->dirs && workq_get_queued(r->w->q) > MAX_QUEUED_DIRS;
@@ -425,14 +431,15 @@ static int read_names(struct reading *r, struct error *err)
 			return error_errno(err, errno, "read %s",
 					   *r->dir->path ? r->dir->path : ".");
 		ret = take_names(r, buf, (size_t)n, err);
-		flush(r, false); /* names are in buf */
+		flush(r, false); /* the names are in buf, which is used again */
 		if (push_found(r, ret == 0 && n > 0))
 			return 1;
 	}
 	return ret;
 }
 
-/* Where the content is there nothing is waited for: that stays with one thread, too. */
+/* Reads a directory from the entries of an earlier walk. Files whose content was kept need no
+ * waiting, so one thread processes them, too. */
 static int read_kept(struct reading *r, struct error *err)
 {
 	size_t pos = r->d->kept_pos, before = pos;
@@ -466,10 +473,10 @@ static int read_on(struct walk *w, struct dir_work *d, struct error *err)
 	struct reading r = { .w = w, .d = d, .dir = d->dir, .batch = BATCH_MAX };
 	int ret;
 
-	flush(&r, false); /* for the size of batches */
+	flush(&r, false); /* sets the size of batches */
 	ret = d->dir->kept && !w->keeping ? read_kept(&r, err) : read_names(&r, err);
 	if (ret < 0)
-		push_found(&r, false); /* frees them: they see that it is over */
+		push_found(&r, false); /* frees them, because the walk is over */
 	return ret;
 }
 

@@ -73,7 +73,8 @@ size_t walk_get_max_threads(const struct walk *w)
 	return w->pace.max;
 }
 
-/* As many as may be: those whom user or site have named, no more; others as MaxReaders says. */
+/* Sets the number of threads. A number that the user or the site has set does not grow; otherwise
+ * MaxReaders= limits it. */
 static void set_pace(struct walk *w, size_t n_threads)
 {
 	const struct stage_io *io = w->io;

@@ -12,11 +12,11 @@ struct workq {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct work *top;
-	size_t n_running; /* in run() now */
-	size_t n_threads; /* made, without the caller of workq_run() */
+	size_t n_running; /* threads in run() now */
+	size_t n_threads; /* created threads, without the caller of workq_run() */
 	pthread_t threads[WORKQ_MAX_THREADS];
 
-	/* written with the lock held */
+	/* These are written with the lock held. */
 	_Atomic size_t n_queued, n_waiting;
 };
 
@@ -68,7 +68,7 @@ void workq_push(struct workq *q, struct work *work)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Nothing queued and nobody running who could queue: the end, for all. */
+/* Runs work. If the queue is empty and no work is running, all threads end. */
 static void *work_thread(void *arg)
 {
 	struct workq *q = arg;
@@ -115,7 +115,7 @@ void workq_run(struct workq *q, size_t n_threads)
 {
 	workq_grow(q, n_threads);
 	work_thread(q);
-	/* nobody runs any more, so nobody calls workq_grow() */
+	/* no work is running, so workq_grow() is not called any more */
 	for (size_t i = 0; i < q->n_threads; i++)
 		pthread_join(q->threads[i], NULL);
 	q->n_threads = 0;

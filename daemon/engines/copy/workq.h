@@ -13,25 +13,26 @@ struct workq;
 
 struct work {
 	struct work *next;
-	void (*run)(struct work *work, void *arg); /* frees work or hands it on */
+	void (*run)(struct work *work, void *arg); /* frees work or pushes it again */
 };
 
-/* arg goes to every run(). */
+/* arg: passed to each run(). */
 int workq_new(struct workq **qp, void *arg);
 void workq_free(struct workq *q);
 DEFINE_FREEP(struct workq, workq_free)
 
-/* From any thread, also before workq_run(). */
+/* May be called by any thread, also before workq_run(). */
 void workq_push(struct workq *q, struct work *work);
 
-/* Works with n_threads, the caller being one of them, until nothing is left. A thread that can't be
- * made is done without. */
+/* Does all work with n_threads threads, including the caller. If a thread cannot be created, the
+ * others do its work. */
 void workq_run(struct workq *q, size_t n_threads);
 
-/* More threads while it runs, up to a total of n_threads; for when each waits and none computes. */
+/* Adds threads while the queue runs, up to a total of n_threads. For work that waits and does not
+ * compute. */
 void workq_grow(struct workq *q, size_t n_threads);
 
-/* Cheap looks that may be wrong a moment later: works that nobody has begun; threads that have
- * nothing to do. */
+/* Return the number of works that have not begun, and of threads that wait for work. Both are
+ * cheap, and may have changed a moment later. */
 size_t workq_get_queued(const struct workq *q);
 size_t workq_get_waiting(const struct workq *q);
