@@ -8,5 +8,6 @@
 
 #include <stdbool.h>
 
-/* Loads it, once. False: it is not on this node, and archive_read_new() gives NULL. */
+/* Loads libarchive once. Returns false if this node does not have it; then archive_read_new()
+ * returns NULL. */
 bool archive_late_load(void);

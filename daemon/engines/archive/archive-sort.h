@@ -11,13 +11,13 @@ struct archive_record;
 struct error;
 struct stage_io;
 
-/* Entries in their order, in place. io (NULL: none) may cancel it: after -ECANCELED the records can
+/* Sorts the entries in place. io (NULL: none) may cancel this. After -ECANCELED the records can
  * only be freed. */
 int archive_sort(struct archive_record *records, uint32_t n, const char *texts, struct stage_io *io,
 		 struct error *err);
 
-/* Sets ranges of directories and numbers of links of n sorted entries, whose own numbers are
- * n_numbers at most; 0: none is a hard link. counts gets all but what is counted while members are
- * added, and the memory. 0 or -ENOMEM. */
+/* Sets the ranges of directories, and the numbers of links, of n sorted entries. n_numbers: the
+ * highest number of an entry; 0: there are no hard links. Sets all fields of counts except memory
+ * and those that are counted while members are added. Returns 0 or -ENOMEM. */
 int archive_sort_count(struct archive_record *records, uint32_t n, uint32_t n_numbers,
 		       struct archive_counts *counts, struct error *err);

@@ -11,7 +11,7 @@
 #include "common/util/siphash.h"
 #include "daemon/engines/archive/archive-index.h"
 
-/* Whole pages of its own, as the heap would keep what is left behind by an array that has grown. */
+/* An array with its own pages. The heap would not return the memory of an array that has grown. */
 struct archive_array {
 	void *data;
 	size_t size;
@@ -27,34 +27,36 @@ struct archive_table {
 	struct archive_array record_array, text_array, bucket_array, piece_array;
 	uint32_t n_buckets; /* a power of two */
 	struct siphash_key key;
-	/* A directory whose entries came one after the other, sorted; NONE: there is none. All that
-	 * it has is in there, so a larger name is not looked for. */
+	/* A directory whose entries are added one after the other, sorted by name; NONE: there is
+	 * none. All its entries are in this run, so a larger name need not be looked up. */
 	uint32_t run_parent, run_last;
-	archive_index_reserve_fn reserve; /* NULL: nobody is asked */
+	archive_index_reserve_fn reserve; /* NULL: memory is not reserved */
 	void *arg;
 	uint64_t reserved;
 };
 
-/* 0, or why there is no key. */
+/* Returns 0, or why no key for the hash is available. */
 int archive_table_init(struct archive_table *t, struct error *err);
 void archive_table_deinit(struct archive_table *t);
 
-/* ARCHIVE_INDEX_NONE: there is none. n: at most MEMBER_MAX_NAME. */
+/* Returns the number of an entry, or ARCHIVE_INDEX_NONE. n: size of the name, at most
+ * MEMBER_MAX_NAME. */
 uint32_t archive_table_find(const struct archive_table *t, uint32_t parent, const char *name,
 			    size_t n);
 
-/* The entry is *rec, whose name and name_size are set here. -ENOMEM, -EFBIG, and what reserve says.
- */
+/* Adds *rec as an entry with this name; name and name_size are set here. Returns 0, -ENOMEM,
+ * -EFBIG, or what reserve returns. */
 int archive_table_add(struct archive_table *t, const struct archive_record *rec, const char *name,
 		      size_t n, uint32_t *ip, struct error *err);
-/* A text of n bytes and a NUL. The same. */
+/* Adds a text of n bytes and a NUL. Returns as archive_table_add() does. */
 int archive_table_add_text(struct archive_table *t, const char *text, size_t n, uint64_t *atp,
 			   struct error *err);
 
 int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, struct error *err);
 
-/* So many bytes are reserved at once, if they are not yet. */
+/* Reserves bytes, unless they are reserved already. */
 int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error *err);
 
-/* All are added: nothing can be found any more, and n_links is free for what follows. */
+/* Must be called after all entries were added. After that, nothing can be found, and n_links may be
+ * used. */
 void archive_table_finish(struct archive_table *t);

@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How much of size bytes at offset was there; -1 with errno as preadv2(2) has it, RWF_NOWAIT:
- * EAGAIN, or EOPNOTSUPP where the file system can't tell. 0 is the end. */
+/* Reads what is cached. Returns the bytes read; 0 at end of file; -1 with errno EAGAIN (not cached)
+ * or EOPNOTSUPP (the file system cannot tell). See preadv2(2), RWF_NOWAIT. */
 ssize_t cached_read(int fd, void *buf, size_t size, uint64_t offset);
 
 /*
- * The same of many pages, of which single ones are waited for: the kernel won't give a page that
- * its read-ahead has marked (PG_readahead), although it is there, since coming to it calls for more
- * reading. What is missing in a row ends it. How much was read.
+ * Reads many pages that are cached, and waits for single pages in between. Reason: the kernel does
+ * not return a cached page that its read-ahead has marked (PG_readahead), because reading this page
+ * must start more read-ahead. Ends when two pages in a row are not cached. Returns the bytes read.
  */
 size_t cached_read_pages(int fd, void *buf, size_t size, uint64_t offset);

@@ -9,11 +9,12 @@
 
 struct error;
 
-/* "/p/x.tar is cut off after 684 KiB (truncated tar archive)" or "… is damaged (…)" of r
- * -ENODATA or -EBADMSG, where the text says how; others stay. Returns r, or -EIO for what has its
- * sentence, so that it gets no second one. size 0: not known. */
+/* Writes a message to err: "/p/x.tar is cut off after 684 KiB (truncated tar archive)" for r
+ * -ENODATA, "… is damaged (…)" for r -EBADMSG, with the present text in brackets. Other errors do
+ * not change. Returns r, or -EIO if it has written a message, so that no other one is written. size
+ * 0: not known. */
 int damage_set_error(struct error *err, int r, const char *what, uint64_t size);
 
-/* Returns r. The text gets ", last member NAME" if r is -ENODATA or -EBADMSG: the damage is in the
- * member that was begun last, or right after it. NULL: none was begun. */
+/* Adds ", last member NAME" to the text if r is -ENODATA or -EBADMSG: the damage is in the member
+ * that was begun last, or directly after it. last NULL: no member was begun. Returns r. */
 int damage_add_member(struct error *err, int r, const char *last);

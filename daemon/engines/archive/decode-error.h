@@ -5,5 +5,6 @@
 
 struct error;
 
-/* e and text: its number and its text, or NULL. -ENODATA: the input ends too early. */
+/* Sets err by libarchive's error number e and its text, or NULL. Returns -errno. -ENODATA: the
+ * input ends too early. */
 int decode_error_set(int e, const char *text, struct error *err);

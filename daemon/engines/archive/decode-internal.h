@@ -6,5 +6,5 @@
 struct archive;
 struct error;
 
-/* What libarchive says, as our error; what the stream below said, if that was the cause. */
+/* Converts libarchive's error to ours. If an error of the input was the cause, uses that one. */
 int decode_take_error(struct archive *a, const struct error *in_error, struct error *err);

@@ -17,21 +17,21 @@ struct error;
 struct stream;
 struct zip_entry;
 
-/* Could libarchive be loaded? */
+/* Returns true if libarchive can be loaded. */
 bool decode_is_available(void);
 
 /*
- * A stream of what `in` holds unwrapped: gzip, zstd, lz4, xz, bzip2, lzma, lzip, several frames
- * one after the other as well. in is consumed on success. A stream that ends early is an error;
- * what is behind the end of the compressed data is not looked at.
+ * Makes a stream of the decompressed content of `in`: gzip, zstd, lz4, xz, bzip2, lzma, lzip, also
+ * several frames one after the other. in is consumed on success. A stream that ends early is an
+ * error. Data after the end of the compressed data is not checked.
  */
 int decode_decompress(struct stream **sp, struct stream *in, struct error *err);
 
-/* Is what a decode_decompress() stream unwraps wrapped more than once? */
+/* Returns true if the content of a decode_decompress() stream is compressed more than once. */
 bool decode_is_wrapped_twice(const struct stream *s);
-/* Bytes of `in` that the compressed data of a decode_decompress() stream took; after its end. */
+/* Returns the size of the compressed data of a decode_decompress() stream. Called after its end. */
 uint64_t decode_get_consumed(const struct stream *s);
-/* Reads what is left of `in`. */
+/* Reads the rest of `in`. */
 int decode_drain_source(struct stream *s, struct error *err);
 
 enum member_type {
@@ -39,50 +39,50 @@ enum member_type {
 	MEMBER_DIR,
 	MEMBER_SYMLINK,
 	MEMBER_HARDLINK,
-	MEMBER_OTHER, /* devices, FIFOs, sockets: refused by who extracts */
+	MEMBER_OTHER, /* devices, FIFOs, sockets; extraction refuses them */
 };
 
-/* One entry of an archive. Texts are lent until the next one. */
+/* One entry of an archive. Its texts are lent until the next entry. */
 struct member {
 	enum member_type type;
 	const char *path;
-	const char *link; /* target of a link, else NULL */
+	const char *link; /* target of a link; otherwise NULL */
 	mode_t mode;
 	int64_t mtime;
 	long mtime_ns;
 	bool has_mtime;
 	uint64_t size;
 	bool sparse;
-	/* Of a zip in a file, else NULL and 0: what its list says, and where the data begins. */
+	/* Only for a zip in a file: its entry in the central directory, and the offset of its data.
+	 * Otherwise NULL and 0. */
 	const struct zip_entry *entry;
 	uint64_t start;
 };
 
 struct decode;
 
-/* A tar from a stream, which is consumed on success. */
+/* Opens a tar from a stream, which is consumed on success. */
 int decode_open_tar(struct decode **dp, struct stream *in, struct error *err);
-/* A zip: from a file by its central directory (io: see seek_file_new()), or from a stream
- * (consumed) by what comes along. */
+/* Opens a zip: from a file by its central directory (io: see seek_file_new()), or from a stream
+ * (consumed on success) by the headers in it. */
 int decode_open_zip_file(struct decode **dp, struct stage_io *io, int fd, struct error *err);
 int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err);
 void decode_close(struct decode *d);
 DEFINE_FREEP(struct decode, decode_close)
 
-/* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how,
- * for damage_set_error(). */
+/* All functions below return -ENODATA if the archive ends too early, and -EBADMSG if it is damaged.
+ * The text says how, for damage_set_error(). */
 
-/* The next member. 1, 0 at the end, or -errno. */
+/* Gets the next member. Returns 1, 0 at the end, or -errno. */
 int decode_next(struct decode *d, struct member *m, struct error *err);
 
-/* The next piece of the member's data, lent until the next call; holes are passed over. 1, 0,
- * -errno. */
+/* Gets the next piece of the member's data, lent until the next call. Holes are skipped. Returns 1,
+ * 0 at the end, or -errno. */
 int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *offsetp,
 		struct error *err);
 
 /*
- * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind
- * them? Reads the stream to its end. -EINVAL: there is more. odd_end: as in struct piece_source, or
- * NULL.
+ * Reads a tar to the end of its stream, and checks that it ends with two blocks of zeros, followed
+ * by zeros only. -EINVAL: other data follows. odd_end: as in struct piece_source, or NULL.
  */
 int decode_finish(struct decode *d, const char **odd_end, struct error *err);

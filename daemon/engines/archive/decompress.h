@@ -11,11 +11,12 @@ struct error;
 struct stream;
 
 /*
- * filter is not FILTER_NONE. in is consumed on success, and read to its end before the new stream
- * ends. Several frames one after the other are one; behind the last there may be zeros, nothing
- * else. -ENODATA: cut off; -EBADMSG: damaged; -EINVAL: sound, but not to be opened here.
+ * Makes a stream of the decompressed content. filter must not be FILTER_NONE. in is consumed on
+ * success, and read to its end before the new stream ends. Several frames one after the other are
+ * one content. After the last frame, only zeros may follow. -ENODATA: cut off; -EBADMSG: damaged;
+ * -EINVAL: sound, but this build cannot read it.
  *
- * The work is done in the thread that reads: put stream_new_ahead() behind it.
+ * The thread that reads does the work. stream_new_ahead() moves it to another thread.
  */
 int decompress_new(struct stream **sp, struct stream *in, enum facts_filter filter,
 		   struct error *err);

@@ -10,8 +10,8 @@
 
 struct estimate {
 	uint64_t bytes;
-	bool exact; /* said by the format itself, not guessed from a ratio */
+	bool exact; /* stored in the file, not estimated from a ratio */
 };
 
-/* fd is a regular file of size bytes; read with pread alone. */
+/* fd: a regular file of size bytes, which is read by pread only. */
 struct estimate estimate_unpacked(int fd, uint64_t size, enum facts_filter filter);

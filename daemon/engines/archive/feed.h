@@ -10,20 +10,20 @@ struct stream;
 
 struct feed {
 	struct stream *in;
-	const unsigned char *data; /* of the piece at hand, what is not taken yet */
+	const unsigned char *data; /* rest of the current piece */
 	size_t size;
 };
 
-/* 1: there is at least a byte at data, 0: the end, -errno. */
+/* Returns 1 if there is at least one byte at data, 0 at the end, or -errno. */
 int feed_fill(struct feed *f, struct error *err);
 
-/* The next n bytes to buf. 1, 0 if there are less (they are taken), -errno. */
+/* Take or skip the next n bytes. Return 1, 0 if there are fewer (they are taken), or -errno. */
 int feed_take(struct feed *f, void *buf, size_t n, struct error *err);
 int feed_skip(struct feed *f, size_t n, struct error *err);
 
-/* -EINVAL: the data of that format is complete, but something follows. format: also its tool's
- * name. */
+/* Returns -EINVAL with a message: the compressed data is complete, but something follows. format:
+ * also the name of its tool. */
 int feed_refuse_rest(const char *format, struct error *err);
 
-/* To the end of the stream, where there may be zeros and nothing else. 0 or -errno. */
+/* Reads to the end of the stream. Only zeros may follow. Returns 0 or -errno. */
 int feed_finish(struct feed *f, const char *format, struct error *err);

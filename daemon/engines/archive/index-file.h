@@ -26,26 +26,28 @@ struct tar_scan_member;
 
 #define INDEX_FILE_SUFFIX ".stage-index"
 
-/* Writes to fd, which is empty and stays the caller's. st: of the archive. nested: as it is
- * walked. */
+/* Makes a writer to fd, which is empty and still belongs to the caller. st: status of the archive.
+ * nested: as in struct tar_scan. */
 int index_writer_new(struct index_writer **wp, int fd, const struct stat *st, bool nested,
 		     struct error *err);
 void index_writer_free(struct index_writer *w);
 DEFINE_FREEP(struct index_writer, index_writer_free)
 
-/* A member that an archive_index took; for has_member of struct tar_scan. */
+/* Adds a member that an archive_index has accepted. For has_member of struct tar_scan. */
 int index_writer_add(struct index_writer *w, const struct tar_scan_member *found,
 		     struct error *err);
-/* All of them are added, and the archive was whole. */
+/* Must be called after all members were added and the archive was complete. */
 int index_writer_finish(struct index_writer *w, struct error *err);
 
 /*
- * Adds the members that the file open as fd has; the caller finishes x. archive, st: of which they
- * have to be; some of its headers are compared. io may be NULL; progress is members, and that part
- * of the archive that equals the part of fd that was read. nested: see struct tar_scan. -ESTALE:
- * they are of another archive, or of one that has changed; -EBADMSG: it is no index, or damaged;
- * -EOPNOTSUPP: it is one without nested; -ECANCELED; and what archive_index_add() says. After a
- * failure x can only be freed.
+ * Adds the members in the file fd to x; the caller finishes x. archive, st: the archive and its
+ * status. The index must match these, and some headers of the archive are compared. io may be NULL;
+ * progress is the number of members, and the share of the archive that equals the share of fd that
+ * was read. nested: see struct tar_scan.
+ *
+ * Returns 0 or -errno. -ESTALE: the index is of another archive, or the archive has changed;
+ * -EBADMSG: this is no index, or it is damaged; -EOPNOTSUPP: it is an index without nested;
+ * -ECANCELED; and the errors of archive_index_add(). After a failure, x can only be freed.
  */
 int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int archive,
 		    const struct stat *st, bool nested, struct error *err);

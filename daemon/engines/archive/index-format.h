@@ -12,22 +12,23 @@
 #define INDEX_MAGIC "stgidx1\n"
 
 enum {
-	INDEX_MAX_TEXT = 2 * MEMBER_PATH_SIZE, /* of a path or link, as a tar's reader has them */
+	INDEX_MAX_TEXT = 2 * MEMBER_PATH_SIZE, /* of a path or link; the same as in a tar's
+						* reader */
 	INDEX_BUFFER = 256 << 10,
 };
 
 struct file_head {
 	char magic[8];
-	uint64_t size; /* of the archive */
+	uint64_t size; /* size of the archive */
 	int64_t mtime;
 	uint64_t mtime_ns;
-	uint64_t n_members, bytes, sum; /* of the members, as they lie in the file */
-	uint32_t n_inner;		/* of them are in archives in the archive */
-	uint32_t nested;		/* 1: those were looked for */
+	uint64_t n_members, bytes, sum; /* of all members in the file */
+	uint32_t n_inner;		/* number of members that are in archives in the archive */
+	uint32_t nested;		/* 1: archives in the archive were opened */
 };
 _Static_assert(sizeof(struct file_head) == 64, "as the header says");
 
-/* depth: of archives around it that are members of this one themselves. */
+/* depth: number of archives around it that are members themselves. */
 struct file_member {
 	uint64_t start, size;
 	int64_t mtime;
@@ -37,13 +38,14 @@ struct file_member {
 };
 _Static_assert(sizeof(struct file_member) == 40, "as the header says");
 
-/* After the texts of a sparse file: how many pieces it has, 8 bytes, and these. */
+/* The pieces of a sparse file follow its texts: their number (8 bytes), then each piece. */
 struct file_piece {
 	uint64_t pos, size;
 };
 _Static_assert(sizeof(struct file_piece) == 16, "as the header says");
 
-/* Of a member, by its number. An opened one is a tar, and its members follow, one level deeper. */
+/* The types of members by their number. An opened member is a tar; its members follow, one level
+ * deeper. */
 static const struct {
 	enum member_type type;
 	bool has_link, is_opened, is_sparse;

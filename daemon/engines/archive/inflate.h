@@ -17,29 +17,30 @@ struct inflate_io {
 	const unsigned char *in;
 	size_t in_size;
 	unsigned char *out;
-	size_t out_size; /* room */
+	size_t out_size; /* free bytes at out */
 };
 
-/* Bytes at the end of a bare stream's input that a finished inflate may leave, or may have taken
- * although they are behind the stream. */
+/* A finished inflate of a raw stream may leave up to so many bytes of its input, or may have taken
+ * so many bytes that follow the stream. */
 #define INFLATE_AHEAD 8u
-/* No less than one struct inflate takes. */
+/* Upper limit of the memory of one struct inflate. */
 #define INFLATE_MEMORY (96u << 10)
 
 int inflate_new(struct inflate **ip);
-/* Of a bare stream, without header and checksum. */
+/* For a raw deflate stream, without header and checksum. */
 int inflate_new_raw(struct inflate **ip);
-/* The same stream at the same place. -ENOMEM. */
+/* Makes a copy with the same state. Returns 0 or -ENOMEM. */
 int inflate_clone(struct inflate **copyp, const struct inflate *i);
 void inflate_free(struct inflate *i);
 DEFINE_FREEP(struct inflate, inflate_free)
 
-/* To the beginning of a member or stream. */
+/* Prepares for the beginning of a new member or stream. */
 void inflate_reset(struct inflate *i);
 
-/* Goes as far as io lets it, and advances it. 1: needs more input or more room, 0: the member is
- * complete, -EBADMSG, -ENOMEM. */
+/* Decompresses as much as io allows, and advances io. Returns 1: it needs more input or more room;
+ * 0: the member is complete; -EBADMSG; -ENOMEM. */
 int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err);
 
-/* The checksum of gzip and zip, of what crc is of and n bytes behind it. 0: of nothing. */
+/* Adds n bytes to crc, the checksum of gzip and zip. Returns the new checksum. The checksum of no
+ * bytes is 0. */
 uint32_t inflate_add_crc(uint32_t crc, const void *data, size_t n);

@@ -13,20 +13,22 @@ struct ordered;
 
 typedef void (*ordered_run_fn)(void *arg, size_t slot);
 
-/* Threads that can't be made are done without; with none ordered_push() does the job itself. */
+/* If fewer threads can be created, these do all jobs; if none can, ordered_push() does the job
+ * itself. */
 int ordered_new(struct ordered **op, size_t n_slots, size_t n_threads, ordered_run_fn run,
 		void *arg);
-/* Waits for jobs that are being done; others are dropped. */
+/* Waits for running jobs; other jobs are dropped. */
 void ordered_free(struct ordered *o);
 DEFINE_FREEP(struct ordered, ordered_free)
 
-/* Slots that are given and not yet taken back. */
+/* Returns the number of slots that were pushed and not popped yet. */
 size_t ordered_n_pending(const struct ordered *o);
-/* The slot that is given next. Not while all are pending. */
+/* Returns the slot that ordered_push() uses next. Must not be called while all slots are
+ * pending. */
 size_t ordered_get_slot(const struct ordered *o);
 void ordered_push(struct ordered *o);
-/* Waits for the oldest, which is pending no more. */
+/* Waits for the oldest job and returns its slot, which is no longer pending. */
 size_t ordered_pop(struct ordered *o);
 
-/* How many threads are worth having beside the one that reads. */
+/* Returns the useful number of threads in addition to the one that reads. */
 size_t ordered_get_default_threads(void);

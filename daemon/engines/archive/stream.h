@@ -20,103 +20,107 @@ struct error;
 struct hash;
 struct stream;
 
-/* One of next and next_block is enough: stream.c makes the other out of it. */
+/* Only one of next and next_block is required: stream.c makes the other one from it. */
 struct stream_ops {
-	/* Size of the bytes at *datap, 0 at the end, -errno. */
+	/* Returns the size of the bytes at *datap, 0 at the end, or -errno. */
 	ssize_t (*next)(struct stream *s, const void **datap, struct error *err);
 	void (*close)(struct stream *s);
 	int (*next_block)(struct stream *s, struct block **bp, struct error *err);
-	/* Ends the waiting of next() and next_block() for others than pool, from another thread;
-	 * may be NULL. */
+	/* Called by another thread: makes next() and next_block() return if they wait for anything
+	 * but pool. May be NULL. */
 	void (*stop)(struct stream *s);
-	/* See stream_leave(); NULL: everything is read. */
+	/* See stream_leave(). NULL: all bytes are read. */
 	void (*leave)(struct stream *s, uint64_t n, bool needed);
-	/* See stream_is_ready(); NULL: never. */
+	/* See stream_is_ready(). NULL: it is never ready. */
 	bool (*is_ready)(struct stream *s);
-	/* See stream_take_back(); NULL: nothing is. */
+	/* See stream_take_back(). NULL: not supported. */
 	bool (*take_back)(struct stream *s, size_t back, uint64_t n);
 };
 
 struct stream {
 	const struct stream_ops *ops;
-	/* Where its blocks come from: set when it is made, or by stream.c; stopped and freed there.
-	 */
+	/* The pool of its blocks. It is set when the stream is made, or by stream.c, which stops
+	 * and frees it. */
 	_Atomic(struct block_pool *) pool;
-	/* stream.c's */
-	struct block *lent; /* by stream_next() */
+	/* Private to stream.c: */
+	struct block *lent; /* block that stream_next() has lent */
 	atomic_bool stopped;
-	const unsigned char *rest; /* of what next() lent, not yet in a block */
+	const unsigned char *rest; /* bytes from next() that are not in a block yet */
 	size_t rest_size;
 	bool ended;
 };
 
-/* Size of the bytes at *datap, which are lent until the next call; 0 at the end, -errno. */
+/* Reads bytes to *datap, which are lent until the next call. Returns their number, 0 at the end, or
+ * -errno. */
 ssize_t stream_next(struct stream *s, const void **datap, struct error *err);
 
 /*
- * 1: *bp is the caller's (block_put()), 0: the end, -errno. Blocks have a multiple of STREAM_ALIGN
- * bytes but the last; most have BLOCK_SIZE, none is empty. Waits until blocks that were handed out
- * before are put (block.h): a stream has at least STREAM_MIN_BLOCKS, and its reader may keep
- * STREAM_MAY_HOLD of them for ever.
+ * Gets the next block. Returns 1: the caller owns *bp (block_put()); 0 at the end; or -errno. The
+ * size of each block except the last is a multiple of STREAM_ALIGN; most have BLOCK_SIZE, none is
+ * empty. Waits until earlier blocks are put (block.h): a stream has at least STREAM_MIN_BLOCKS, and
+ * its reader may keep STREAM_MAY_HOLD of them for any time.
  */
 #define STREAM_ALIGN 4096
 #define STREAM_MIN_BLOCKS 4
 #define STREAM_MAY_HOLD 2
-#define STREAM_READ_BLOCKS 16	  /* of a file */
-#define STREAM_UNPACKED_BLOCKS 16 /* of a decompressor */
+#define STREAM_READ_BLOCKS 16	  /* blocks of a file's stream */
+#define STREAM_UNPACKED_BLOCKS 16 /* blocks of a decompressor's stream */
 int stream_next_block(struct stream *s, struct block **bp, struct error *err);
-/* That would not wait for blocks to be put, nor for another thread. */
+/* Returns true if stream_next_block() would wait neither for blocks to be put nor for another
+ * thread. */
 bool stream_is_ready(struct stream *s);
 
 /*
- * Of the next n bytes as many as can be may stay where they are: stream_next_block() gives a block
- * without data (block.h) in their place, which may have any size. needed: whoever gets it reads
- * them himself, where that is as good as if they were read ahead, and counts them as progress. Not
- * together with stream_next().
+ * Allows the stream not to read the next n bytes, or as many of them as possible. For these,
+ * stream_next_block() returns a block without data (block.h), which may have any size. needed: the
+ * caller reads these bytes itself, if this is as good as read-ahead, and counts them as progress.
+ * Must not be used together with stream_next().
  */
-#define STREAM_LEAVE_MIN (4u << 20) /* less is read */
+#define STREAM_LEAVE_MIN (4u << 20) /* fewer bytes are read */
 void stream_leave(struct stream *s, uint64_t n, bool needed);
 
 /*
- * n bytes of which the last `back` of the last block were the first are needed, and may be read by
- * who gets them. True: the next block has no data and is those n, and from now on blocks have any
- * size, but end at multiples of 512 of the file. False: they are given as before.
+ * The last `back` bytes of the last block are the first of n bytes that the caller needs and can
+ * read itself. Returns true: the next block has no data and stands for those n bytes; from now on,
+ * blocks have any size, but end at multiples of 512 in the file. Returns false: blocks continue as
+ * before.
  */
 #define STREAM_TAKE_BACK_MIN (32u << 10)
 bool stream_take_back(struct stream *s, size_t back, uint64_t n);
 
-/* From any thread: a thread that waits in s, or will wait, gets -ECANCELED. */
+/* May be called by any thread: a thread that waits in s, now or later, gets -ECANCELED. */
 void stream_stop(struct stream *s);
 
-/* Blocks that are still held stay good. NULL is fine. */
+/* Closes the stream. Blocks that are still held stay valid. s may be NULL. */
 void stream_close(struct stream *s);
 DEFINE_FREEP(struct stream, stream_close)
 
-/* For next_block(): reads on until b has size bytes, or to the file's end; offset is that of its
- * first. 0, -errno. */
+/* For next_block(): reads until b has size bytes, or to the file's end. offset: that of the block's
+ * first byte. Returns 0 or -errno. */
 int stream_fill_block(int fd, struct block *b, size_t size, uint64_t offset, struct error *err);
 
-/* A file from its beginning, in big reads. fd stays the caller's. What is read counts as progress
- * and goes into hash (NULL: none). */
+/* Makes a stream of a file from its beginning, with large reads. fd still belongs to the caller.
+ * Bytes that are read count as progress and are added to hash (NULL: none). */
 int stream_new_file(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 		    struct error *err);
 
-/* The same, read ahead by threads of its own. */
+/* Does the same with its own threads, which read ahead. */
 int stream_new_read_ahead(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 			  struct error *err);
 
-/* Bytes in memory, lent in pieces of step (0: at once). */
+/* Makes a stream of bytes in memory, which are lent in pieces of step bytes (0: all at once). */
 int stream_new_memory(struct stream **sp, const void *data, size_t size, size_t step);
 
-/* A thread that reads `in` ahead and passes its blocks on. in is consumed on success. */
+/* Makes a stream whose thread reads `in` ahead. in is consumed on success. */
 int stream_new_ahead(struct stream **sp, struct stream *in, struct error *err);
 
-/* in, whose blocks may have any size, in blocks as stream_next_block() promises. in is consumed on
- * success. */
+/* Makes a stream of `in`, whose blocks may have any size, with blocks of the sizes that
+ * stream_next_block() promises. in is consumed on success. */
 int stream_new_aligned(struct stream **sp, struct stream *in, struct error *err);
 
-/* For next_block(): an empty block of the stream's pool. 0, -ECANCELED, -ENOMEM. */
+/* For next_block(): takes an empty block from the stream's pool. Returns 0, -ECANCELED or
+ * -ENOMEM. */
 int stream_take_block(struct stream *s, struct block **bp, struct error *err);
 
-/* Reads to the end. */
+/* Reads to the end of the stream. */
 int stream_drain(struct stream *s, struct error *err);

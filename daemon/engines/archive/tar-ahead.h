@@ -16,27 +16,29 @@ struct tar_ahead;
 
 struct tar_ahead_options {
 	int fd;
-	uint64_t size;	       /* of the file */
-	uint64_t segment_size; /* of which one thread reads the headers; 0: by the members' size */
+	uint64_t size;	       /* size of the file */
+	uint64_t segment_size; /* bytes of the file whose headers one thread reads; 0: chosen by
+				* the size of members */
 	unsigned n_threads;
 };
 
-/* at: where the walk is. NULL: no memory, or no thread. */
+/* at: present offset of the walk; mean: see tar_ahead_get(). Returns NULL if there is no memory or
+ * no thread can be created. */
 struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_t at,
 				uint64_t mean);
-/* Waits for its threads, but not for long: one whose read hangs frees what is left. */
+/* Waits for its threads, but not for long. A thread whose read hangs frees the rest. */
 void tar_ahead_free(struct tar_ahead *a);
 DEFINE_FREEP(struct tar_ahead, tar_ahead_free)
 
 /*
- * What was read from `at` on, lent until the next call: how many bytes, or 0: nothing is known of
- * that place. at never decreases. mean: bytes from one header to the next, lately. -EAGAIN: the
- * threads are at it, and have been for TAR_AHEAD_WAIT_MS: ask again.
+ * Gets bytes that were read from `at` on, lent until the next call. Returns their number; 0:
+ * nothing is known about this place; -EAGAIN: the threads have worked on it for TAR_AHEAD_WAIT_MS,
+ * call again. at never decreases. mean: recent average distance between headers in bytes.
  */
 ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap);
 #define TAR_AHEAD_WAIT_MS 100
 
-/* Reads that came back so far. */
+/* Returns the number of completed reads. */
 uint64_t tar_ahead_count_reads(struct tar_ahead *a);
-/* It does not pay: most places that were asked for were not known. */
+/* Returns true if reading ahead does not help: for most places, nothing was known. */
 bool tar_ahead_is_useless(const struct tar_ahead *a);

@@ -17,28 +17,29 @@ struct tar_walk;
 
 struct tar_walk_options {
 	int fd;
-	uint64_t size;	       /* of the file */
-	struct stage_io *io;   /* may be NULL. Progress is how far the walk has come */
+	uint64_t size;	       /* size of the file */
+	struct stage_io *io;   /* may be NULL; progress is the offset of the walk */
 	unsigned n_readers;    /* see struct tar_scan */
-	uint64_t segment_size; /* the same */
+	uint64_t segment_size; /* see struct tar_scan */
 };
 
-/* It begins with the whole file. */
+/* Makes a walk through the whole file. */
 int tar_walk_new(struct tar_walk **wp, const struct tar_walk_options *options, struct error *err);
 void tar_walk_free(struct tar_walk *w);
 DEFINE_FREEP(struct tar_walk, tar_walk_free)
 
-/* Good as long as w. */
+/* Gets the source of pieces for a reader. It is valid as long as w. */
 void tar_walk_get_source(struct tar_walk *w, struct piece_source *source);
 
-/* From now on the bytes from at to end, which are in the file. Pieces that were given before are
- * lost. A place where bytes are read must not lie before one where they were read. */
+/* Continues with the bytes of the file from `at` to end. Earlier pieces become invalid. Offsets at
+ * which bytes are read must not decrease. */
 void tar_walk_go_to(struct tar_walk *w, uint64_t at, uint64_t end);
-uint64_t tar_walk_get_place(const struct tar_walk *w); /* of the piece that comes next */
+uint64_t tar_walk_get_place(const struct tar_walk *w); /* offset of the next piece */
 uint64_t tar_walk_get_end(const struct tar_walk *w);
 
-/* Up to size bytes from a place on, beside the walk; not beyond its end. How many, or -errno. */
+/* Reads up to size bytes at an offset, independently of the walk, but not beyond its end. Returns
+ * their number or -errno. */
 ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, struct error *err);
 
-/* A member of that size was passed, whose content begins at start. */
+/* Records that a member was passed: its size, and the offset of its content. */
 void tar_walk_note_member(struct tar_walk *w, uint64_t start, uint64_t size);

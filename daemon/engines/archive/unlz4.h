@@ -8,5 +8,5 @@
 struct error;
 struct stream;
 
-/* As decompress_new(). */
+/* See decompress_new(). */
 int unlz4_new(struct stream **sp, struct stream *in, struct error *err);

@@ -12,32 +12,32 @@
 #include "daemon/engines/archive/decode.h"
 
 #define UNTAR_BLOCK 512
-#define UNTAR_NAME_SIZE 257 /* prefix, slash, name, NUL */
+#define UNTAR_NAME_SIZE 257 /* prefix, slash, name and NUL */
 #define UNTAR_LINK_SIZE 101
 
 enum untar_kind {
-	UNTAR_FOREIGN, /* its checksum is right, but it is not for this reader */
-	UNTAR_DAMAGED, /* its checksum is wrong */
-	UNTAR_ZERO,    /* zeros: the end */
+	UNTAR_FOREIGN, /* the checksum is correct, but this reader does not know the header */
+	UNTAR_DAMAGED, /* the checksum is wrong */
+	UNTAR_ZERO,    /* a block of zeros: the end */
 	UNTAR_MEMBER,
-	UNTAR_LONG_NAME, /* the name of the member that follows, too long for its header */
+	UNTAR_LONG_NAME, /* the name of the next member, too long for its header */
 	UNTAR_LONG_LINK,
-	UNTAR_PAX,	  /* records about the member that follows */
-	UNTAR_GLOBAL,	  /* records about all that follow */
-	UNTAR_OLD_SPARSE, /* a member in GNU's oldest dialect for files with holes */
+	UNTAR_PAX,	  /* records about the next member */
+	UNTAR_GLOBAL,	  /* records about all following members */
+	UNTAR_OLD_SPARSE, /* a sparse file in GNU's oldest dialect */
 };
 
 struct untar_header {
-	enum member_type type; /* of a member */
-	uint64_t size;	       /* of the data behind the header */
+	enum member_type type; /* only of a member */
+	uint64_t size;	       /* size of the data after the header */
 	int64_t mtime;
 	mode_t mode;
 	char name[UNTAR_NAME_SIZE], link[UNTAR_LINK_SIZE];
 };
 
-/* h is written for members and what comes before a member (its size). */
+/* Parses a block. Fills h for members and, only its size, for blocks that come before a member. */
 enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 				  struct untar_header *h);
 
-/* A field of 12 bytes. */
+/* Reads a number from a field of 12 bytes. Returns false if there is none. */
 bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp);

@@ -18,42 +18,44 @@ struct stage_io;
 struct error;
 struct left;
 
-/* Of several writers. io stays the caller's, may be NULL. -ENOMEM. */
+/* Makes the object that several writers share. io (may be NULL) still belongs to the caller.
+ * Returns 0 or -ENOMEM. */
 int left_new(struct left **lp, struct stage_io *io);
 void left_free(struct left *l);
 DEFINE_FREEP(struct left, left_free)
 
-/* A writer is woken by changed, under lock, when there is something to help with, and when nothing
- * is announced any more. */
+/* A writer. `changed` is signalled under lock when there is something to help with, and when no
+ * ranges are announced any more. */
 struct left_writer {
 	pthread_mutex_t *lock;
 	pthread_cond_t *changed;
-	/* the writer's own, and untar-left.c's: begin zeroed */
+	/* Private to untar-left.c; zeroed at first: */
 	char *buf;
 	size_t size;
-	bool fails; /* there was no memory for it */
+	bool fails; /* there was no memory for the buffer */
 };
 /* At most LEFT_MAX_WRITERS are between these two. */
 void left_join(struct left *l, struct left_writer *w);
 void left_part(struct left *l, struct left_writer *w);
 
-/* n bytes more are going to be copied, or given up. Who has nothing to do stays as long as there
- * are some that he could help with: not with few. */
+/* left_announce() records a range of n bytes that will be copied, left_settle() that it was copied
+ * or given up. Idle writers wait until all ranges are settled, so that they can help. Small ranges
+ * are not counted. */
 void left_announce(struct left *l, uint64_t n);
 void left_settle(struct left *l, uint64_t n);
 bool left_is_settled(const struct left *l);
 
 struct left_range {
 	int in, out;
-	uint64_t in_at;	   /* of the first byte */
-	uint64_t from, to; /* in out */
+	uint64_t in_at;	   /* offset of the first byte in in */
+	uint64_t from, to; /* offsets in out */
 };
 
-/* Done when it comes back, or -errno. */
+/* Copies the range. Returns 0 when all of it is copied, or -errno. */
 int left_copy(struct left *l, struct left_writer *w, const struct left_range *range,
 	      struct error *err);
 
-/* Is there something to help with? Under a writer's lock. */
+/* Returns true if a range needs help. Called with a writer's lock held. */
 bool left_wants_help(const struct left *l, const struct left_writer *w);
-/* Does a part of it; not under a lock. */
+/* Copies a part of a range that needs help. Called without a lock. */
 void left_help(struct left *l, struct left_writer *w);

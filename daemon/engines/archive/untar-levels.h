@@ -15,22 +15,22 @@ struct members;
 struct tree;
 struct writers;
 
-#define UNTAR_MAX_NESTED 4 /* archives in archives that are opened */
+#define UNTAR_MAX_NESTED 4 /* maximum depth of archives in archives that are opened */
 
 struct untar {
 	struct stage_io *io;
 	struct path_filter *filter;
 	struct tree *tree;
-	struct writers *writers; /* of the tree */
-	uint64_t n_absolute;	 /* names that lost the slash in front */
-	const char *odd_end;	 /* what is wrong with the archive's end, and was accepted */
-	uint64_t n_archives;	 /* members that are archives and stay so */
+	struct writers *writers; /* the writers of tree */
+	uint64_t n_absolute;	 /* names whose leading slash was removed */
+	const char *odd_end;	 /* what is wrong with the archive's end, if this was accepted */
+	uint64_t n_archives;	 /* members that are archives and are not opened */
 	char first_archive[MEMBER_PATH_SIZE];
 };
 
-/* For struct members_hook: where an end that is not as it should be is noted and accepted, which
- * verify=none asks for. NULL: nowhere. */
+/* Returns the place for a wrong end of the archive, which verify=none accepts, for struct
+ * members_hook. NULL: a wrong end is an error. */
 const char **untar_get_odd_end(struct untar *x);
 
-/* All of it. What it said to the writers may still be under way when it comes back. */
+/* Extracts all members. The writers may still work when this returns. */
 int untar_extract(struct untar *x, struct members *members, struct error *err);

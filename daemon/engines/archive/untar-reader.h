@@ -17,26 +17,27 @@ struct stream;
 struct untar_pieces;
 struct untar_reader;
 
-/* Bytes in a block, which is the giver's until it is asked for the next piece; who needs it longer
- * takes a reference. */
+/* Bytes in a block. The block belongs to the source and is valid until the next piece; a caller
+ * that needs it longer takes a reference. */
 struct piece {
 	struct block *block;
-	const unsigned char *data; /* NULL: all of a block that was not read (block.h) */
+	const unsigned char *data; /* NULL: the whole block was not read (block.h) */
 	size_t size;
-	uint64_t offset; /* in the member that it is of */
+	uint64_t offset; /* offset in the member's data */
 };
 
-/* Where pieces come from. 1, 0 at the end, -errno. leave and take_back may be NULL. */
+/* The source of pieces. next() returns 1, 0 at the end, or -errno. leave and take_back may be
+ * NULL. */
 struct piece_source {
 	int (*next)(void *arg, struct piece *p, struct error *err);
 	void *arg;
 	void (*leave)(void *arg, uint64_t n, bool needed); /* see stream_leave() */
 	bool (*take_back)(void *arg, size_t back, uint64_t n);
-	/* Not NULL: a tar without its end, or with more behind it, is accepted, and what is wrong
-	 * is put here. */
+	/* Not NULL: a tar whose end is missing, or is followed by other data, is accepted, and
+	 * *odd_end says what is wrong. */
 	const char **odd_end;
-	/* Not NULL: sparse files are members, too. Their size is the one with the holes, their
-	 * pieces are given here before, and what is read of them is the pieces alone. */
+	/* Not NULL: sparse files are members, too. Their size includes the holes. Their pieces are
+	 * added here before, and reading them returns the data of the pieces only. */
 	const struct untar_pieces *pieces;
 };
 
@@ -48,27 +49,29 @@ void untar_reader_free(struct untar_reader *r);
 DEFINE_FREEP(struct untar_reader, untar_reader_free)
 
 /*
- * The next member; what was not read of the one before is passed over. Texts are lent until the
- * next one. 1; 0 at the end, when the two blocks of zeros have come and nothing else behind them;
- * UNTAR_HAND_OVER; -ENODATA cut off, -EBADMSG damaged, -EINVAL more behind the end.
+ * Gets the next member, and skips unread data of the one before. Its texts are lent until the next
+ * call. Returns 1; 0 at the end, if it is two blocks of zeros and only zeros follow;
+ * UNTAR_HAND_OVER; -ENODATA: cut off; -EBADMSG: damaged; -EINVAL: other data follows the end.
  */
 #define UNTAR_HAND_OVER 2
 int untar_reader_next(struct untar_reader *r, struct member *m, struct error *err);
 
-/* The next piece of the member's data. 1, 0, -errno. */
+/* Gets the next piece of the member's data. Returns 1, 0 at the end, or -errno. */
 int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err);
-/* Bytes of the piece that came last that were not taken yet. */
+/* Returns the bytes of the last piece that were not used yet. */
 size_t untar_reader_get_left(const struct untar_reader *r);
-/* They are lost: the next piece begins where the data of the member does, of which nothing was
+/* Drops these bytes: the next piece is at the beginning of the member's data, of which nothing was
  * read. */
 void untar_reader_forget(struct untar_reader *r);
-/* From now on pieces of this member may come without data. p, the first of them, may become such a
- * one, of the whole member. 0, -errno. */
+/* Allows pieces of this member without data. p, which must be its first piece, may become a piece
+ * without data for the whole member. Returns 0 or -errno. */
 int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err);
 
-/* After UNTAR_HAND_OVER: a tar of the members from that one on, good as long as r. */
+/* After UNTAR_HAND_OVER: makes a stream of the tar from this member on. It is valid as long as
+ * r. */
 int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct error *err);
 
-/* UNTAR_NO_END: -ENODATA; UNTAR_MORE: -EINVAL. 0 where odd_end is there to take it. */
+/* Report a wrong end of a tar: UNTAR_NO_END as -ENODATA, UNTAR_MORE as -EINVAL. If odd_end is not
+ * NULL, set it and return 0. */
 int untar_reader_refuse_no_end(const char **odd_end, struct error *err);
 int untar_reader_refuse_more(const char **odd_end, struct error *err);

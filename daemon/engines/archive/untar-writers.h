@@ -13,18 +13,18 @@
 struct piece;
 struct writers;
 
-/* tree and io (may be NULL) stay the caller's; the tree settles through the writers from now on.
- */
+/* Makes the writers. tree and io (may be NULL) still belong to the caller. From now on,
+ * tree_set_settle() of the tree uses the writers. */
 int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, unsigned n_threads,
 		struct error *err);
-/* Ends them; what is not done is not done any more. */
+/* Ends the writers. Work that was not begun is dropped. */
 void writers_free(struct writers *w);
 DEFINE_FREEP(struct writers, writers_free)
 
 /*
- * A file: begin, its pieces, end. The calls come back before it is done and may wait for room. What
- * comes beyond size, or of a sparse file, is charged as it comes, in the pages that it takes. An
- * error is the caller's own, or that of something that was said before.
+ * Add a file: begin, its pieces, end. The calls return before the work is done, and may wait for
+ * room. Data beyond size, and data of a sparse file, is charged when it is added, in whole pages. A
+ * returned error is that of this call, or of an earlier one.
  */
 int writers_begin_file(struct writers *w, const char *path, const struct tree_meta *meta,
 		       uint64_t size, bool sparse, struct error *err);
@@ -33,12 +33,12 @@ int writers_end_file(struct writers *w, struct error *err);
 
 int writers_add_symlink(struct writers *w, const char *path, const char *to,
 			const struct tree_meta *meta, struct error *err);
-/* Done when it comes back. */
+/* The link exists when this returns. */
 int writers_add_hardlink(struct writers *w, const char *path, const char *to, struct error *err);
 
-/* See to it that blocks come back: for struct members_hook. */
+/* Ensures that blocks are put; for struct members_hook. */
 void writers_flush(void *w);
 
-/* Waits until all is done. r is what the caller came to: its own error (told in err), or 0. The
- * earliest error of all is returned and told. */
+/* Waits until all work is done. r: the caller's own error (described in err), or 0. Returns the
+ * earliest error, also in err. */
 int writers_finish(struct writers *w, int r, struct error *err);

@@ -11,5 +11,5 @@
 struct error;
 struct stream;
 
-/* As decompress_new(). */
+/* See decompress_new(). */
 int unzstd_new(struct stream **sp, struct stream *in, struct error *err);

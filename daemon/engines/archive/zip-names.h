@@ -23,37 +23,40 @@ struct zip_names;
 #define ZIP_DEFLATED 8u
 
 struct zip_entry {
-	const char *name; /* UTF-8 where the zip says what it is, else bytes */
-	uint64_t at;	  /* of the member's header */
+	const char *name; /* UTF-8 if the zip names its encoding; otherwise bytes */
+	uint64_t at;	  /* offset of the member's header */
 	uint64_t packed, size;
 	uint32_t crc;
 	unsigned method;
-	bool is_unix;	 /* libarchive knows its mode */
-	mode_t dos_mode; /* if not */
+	bool is_unix;	 /* libarchive knows the mode */
+	mode_t dos_mode; /* the mode if libarchive does not know it */
 };
 
-/* Is there the end of a zip, and a directory where it says, or is it a part of a zip? For what does
- * not begin as a zip. */
+/* Returns true if the file has the end record of a zip and a central directory where this record
+ * says, or is a part of a multi-part zip. For files that do not begin as a zip. */
 bool zip_names_has_list(int fd, uint64_t size);
 
-/* Is there the end of a zip, whatever it says? */
+/* Returns true if the file has the end record of a zip, whatever it contains. */
 bool zip_names_has_end(int fd, uint64_t size);
 
-/* Of a zip that can't be read. One that is cut off has lost its end: -ENODATA. With its end, it is
- * damaged: -EBADMSG, and err keeps the cause if the list is there. */
+/* Finds the reason why a zip cannot be read. Returns -ENODATA if the end record is missing, because
+ * the zip is cut off. Otherwise returns -EBADMSG: it is damaged; err keeps the cause if the central
+ * directory exists. */
 int zip_names_find_fault(int fd, uint64_t size, struct error *err);
 
-/* fd stays the caller's and open. io (NULL: none) may cancel it. *sizep: how much of the file
- * belongs to the zip: a long comment and what follows are left out. *zp is NULL where the directory
- * is damaged: libarchive says what is wrong with it. 0, -EINVAL: two entries share one place, or it
- * is a part of a zip; -ENOMEM, -ECANCELED, or why fd can't be read. */
+/* Reads the central directory. fd still belongs to the caller and must stay open. io (NULL: none)
+ * may cancel this. *sizep: size of the zip, without a long comment and following data. *zp is NULL
+ * if the directory is damaged; then libarchive reports the damage. Returns 0 or -errno. -EINVAL:
+ * two entries have the same place, or this is a part of a multi-part zip; -ENOMEM; -ECANCELED; or
+ * why fd cannot be read. */
 int zip_names_new(struct zip_names **zp, struct stage_io *io, int fd, uint64_t *sizep,
 		  struct error *err);
 void zip_names_free(struct zip_names *z);
 DEFINE_FREEP(struct zip_names, zip_names_free)
 
-/* The i-th entry by position; NULL behind the last. */
+/* Returns the i-th entry by position; NULL after the last one. */
 const struct zip_entry *zip_names_get(const struct zip_names *z, size_t i);
 
-/* buf has n bytes of the zip from offset on; z may be NULL. */
+/* Changes names and header bytes in buf, which has n bytes of the zip from offset on. z may be
+ * NULL. */
 void zip_names_adapt(const struct zip_names *z, char *buf, size_t n, uint64_t offset);

@@ -13,15 +13,16 @@ struct stage_io;
 
 struct zip_scan {
 	int fd;
-	uint64_t size; /* of the file */
+	uint64_t size; /* size of the file */
 	struct stage_io
-		*io; /* may be NULL. Progress is the place of the last member, and members */
+		*io; /* may be NULL; progress is the offset of the last member, and members */
 };
 
 /*
- * Adds all members; the caller finishes the index. No content is read, so damage inside a member is
- * found by its readers. -ENODATA: cut off; -EBADMSG: damaged; -EOPNOTSUPP: a member that only
- * extraction can read (another method than stored and deflated, a header that contradicts the
- * list); -ECANCELED; and what decode_next() and archive_index_add() say.
+ * Adds all members; the caller finishes the index. No content is read, so damage in a member is
+ * found when it is read. Returns 0 or -errno. -ENODATA: cut off; -EBADMSG: damaged; -EOPNOTSUPP: a
+ * member that only extraction can read (a method other than stored and deflated, or a header that
+ * contradicts the central directory); -ECANCELED; and the errors of decode_next() and
+ * archive_index_add().
  */
 int zip_scan(struct archive_index *x, const struct zip_scan *scan, struct error *err);

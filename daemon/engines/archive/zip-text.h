@@ -11,11 +11,13 @@ struct zip_text {
 	const unsigned char *name, *extra;
 	size_t n_name, n_extra;
 	unsigned flags;
-	unsigned char system, version; /* of the program that made it */
+	unsigned char system, version; /* of the program that made the zip */
 };
 
-/* Bytes that are enough for a name of n, which may grow, or stand in an extra field of its own. */
+/* Buffer size that is enough for each name: a conversion may make it longer, and it may be in an
+ * extra field. */
 #define ZIP_TEXT_SIZE (3 * 65535 + 1)
 
-/* Into to, which has ZIP_TEXT_SIZE bytes. A NUL ends a name. Its length. */
+/* Writes the name to `to`, which has ZIP_TEXT_SIZE bytes. A NUL ends the name. Returns its
+ * length. */
 size_t zip_text_read(const struct zip_text *t, char *to);
