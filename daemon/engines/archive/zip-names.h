@@ -57,6 +57,6 @@ DEFINE_FREEP(struct zip_names, zip_names_free)
 /* Returns the i-th entry by position; NULL after the last one. */
 const struct zip_entry *zip_names_get(const struct zip_names *z, size_t i);
 
-/* Changes names and header bytes in buf, which has n bytes of the zip from offset on. z may be
- * NULL. */
+/* Changes header bytes (see above) of members in buf, which has n bytes of the zip from offset on.
+ * z may be NULL. */
 void zip_names_adapt(const struct zip_names *z, char *buf, size_t n, uint64_t offset);

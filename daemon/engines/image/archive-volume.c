@@ -24,8 +24,8 @@ _Static_assert(ZIP_BLOCK_SIZE >= VOLUME_MIN_BLOCK, "the extents of a read have r
 struct archive_volume {
 	struct volume volume;
 	struct archive_index *index;
-	struct zip_blocks *blocks; /* NULL: nothing is deflated */
-	struct zip_sums *sums;	   /* NULL: nothing is summed */
+	struct zip_blocks *blocks; /* NULL: there are no deflated members */
+	struct zip_sums *sums;	   /* NULL: there are no members with checksums to compare */
 	int fd;
 	struct stat st;
 };
@@ -41,13 +41,14 @@ static struct archive_volume *get_archive(struct volume *v)
 	return (struct archive_volume *)v;
 }
 
-/* -ESTALE: it is not the archive any more that was indexed. */
+/* Returns 0, or -ESTALE if the archive has changed since it was indexed. */
 static int check_unchanged(void *arg)
 {
 	const struct archive_volume *a = arg;
 	struct stat st;
 
-	/* The sandbox has this call, and not the one with a path that fstat() makes. */
+	/* The sandbox allows this system call, but not the one with a path, which fstat() uses in
+	 * some libcs. */
 	if (syscall(__NR_fstat, a->fd, &st) < 0)
 		return -errno;
 	return st.st_size == a->st.st_size && st.st_mtim.tv_sec == a->st.st_mtim.tv_sec &&
@@ -56,7 +57,7 @@ static int check_unchanged(void *arg)
 		       : -ESTALE;
 }
 
-/* NULL: the kernel asks for a reference that nobody gave it. */
+/* Returns the entry; NULL: the reference is not valid. */
 static const struct archive_record *get_record(struct volume *v, uint64_t ref)
 {
 	return archive_index_get(get_archive(v)->index, ref);
@@ -88,7 +89,7 @@ static int archive_volume_stat(struct volume *v, uint64_t ref, struct stat *st)
 	stored = rec->is_sparse ? get_pieces(v, rec)[rec->crc].at : size;
 	*st = (struct stat){
 		.st_ino = rec->number,
-		/* A link that is extracted has all bits, whatever the archive says. */
+		/* Links have mode 0777, whatever the archive says, as after extraction. */
 		.st_mode = type_modes[rec->type] | (rec->type == MEMBER_SYMLINK ? 0777 : rec->mode),
 		.st_nlink = rec->n_links,
 		.st_size = (off_t)size,
@@ -149,7 +150,7 @@ static int archive_volume_find(struct volume *v, uint64_t dir, const char *name,
 	return 1;
 }
 
-/* A cookie is how many entries come before. */
+/* A cookie is the number of entries before it. */
 static int archive_volume_list(struct volume *v, uint64_t dir, uint64_t cookie, volume_list_fn add,
 			       void *arg)
 {
@@ -181,7 +182,7 @@ static int archive_volume_read_link(struct volume *v, uint64_t ref,
 	return 0;
 }
 
-/* size bytes from pos on, which are there. */
+/* Reads size bytes from pos on, all of which exist. */
 static int read_deflated(struct archive_volume *a, const struct archive_record *rec, uint64_t ref,
 			 uint64_t pos, size_t size, struct volume_read *read)
 {
@@ -245,9 +246,9 @@ static bool is_summed(const struct archive_volume *a, uint64_t ref)
 	return a->sums && zip_sums_wants(a->sums, (uint32_t)ref);
 }
 
-/* What has to be summed is not spliced: nobody would see it. Nor are sparse files. A change is
- * noticed when the bytes are in the pipe: looking for one before as well would double the questions
- * to the file system. */
+/* Returns the archive's descriptor. Content that must be summed, and that of sparse files, is not
+ * spliced, because this process would not see it. A change of the archive is noticed when the bytes
+ * are in the pipe. A check before would double the number of requests to the file system. */
 static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
 	bool is_sparse = get_record(v, read->file[0])->is_sparse;
@@ -270,7 +271,7 @@ static int load_bytes(int fd, uint8_t *buf, size_t size, uint64_t offset)
 	return (size_t)n < size ? -EIO : 0;
 }
 
-/* The first piece that ends after pos; its number is rec->crc where there is none. */
+/* Returns the number of the first piece that ends after pos; rec->crc: there is none. */
 static uint32_t find_piece(const struct archive_piece *p, const struct archive_record *rec,
 			   uint64_t pos)
 {
@@ -287,7 +288,7 @@ static uint32_t find_piece(const struct archive_piece *p, const struct archive_r
 	return from;
 }
 
-/* Bytes of a piece that lie in a read, from *posp on. */
+/* Returns the bytes of a piece that belong to a read, from *posp on. */
 static size_t cut_piece(const struct archive_piece *p, const struct volume_read *read, uint64_t end,
 			uint64_t *posp)
 {
@@ -298,8 +299,9 @@ static size_t cut_piece(const struct archive_piece *p, const struct volume_read 
 	return *posp < stop ? (size_t)(stop - *posp) : 0;
 }
 
-/* What the pieces have lies together in the archive. It is read to the end of the buffer, and moved
- * from there to its places, which never lie after it; what is between them is zeros. */
+/* Reads a sparse file. The data of its pieces is contiguous in the archive. It is read to the end
+ * of the buffer, and moved from there to its places, which are never after it. The bytes between
+ * are zeros. */
 static int load_sparse(struct archive_volume *a, const struct archive_record *rec,
 		       struct volume_read *read, uint8_t *buf)
 {
@@ -332,7 +334,7 @@ static int load_sparse(struct archive_volume *a, const struct archive_record *re
 	return r;
 }
 
-/* All of it is in memory. */
+/* Adds the checksums of a read whose content is in memory. */
 static int add_sums(struct archive_volume *a, const struct volume_read *read)
 {
 	uint64_t ref = read->file[0], pos = read->pos;
@@ -356,12 +358,12 @@ static int archive_volume_load(struct volume *v, struct volume_read *read, void 
 	struct volume_extent *e = &read->extents[0];
 	int r, changed;
 
-	if (read->n_extents == 0 || e->data) /* all of it is inflated */
+	if (read->n_extents == 0 || e->data) /* all of the content is inflated */
 		return 0;
 	e->data = buf;
 	r = rec->is_sparse ? load_sparse(a, rec, read, buf)
 			   : load_bytes(a->fd, buf, e->size, e->offset);
-	changed = check_unchanged(a); /* it may have become shorter */
+	changed = check_unchanged(a); /* the archive may have become shorter */
 	r = changed < 0 ? changed : r;
 	return r < 0 ? r : add_sums(a, read);
 }

@@ -19,8 +19,8 @@
 struct archive_index;
 struct volume;
 
-/* Takes x, which is finished, over on success; fd stays the caller's and open as long as the
- * volume. st: of the archive when it was indexed. cache_size: bytes for what is inflated. 0 or
- * -ENOMEM. */
+/* Makes a volume. x must be finished; the volume owns it after success. fd still belongs to the
+ * caller and must stay open as long as the volume. st: status of the archive when it was indexed.
+ * cache_size: bytes for inflated content. Returns 0 or -ENOMEM. */
 int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st,
 		       size_t cache_size);

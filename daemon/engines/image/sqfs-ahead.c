@@ -19,14 +19,14 @@
 
 enum {
 	AHEAD_SLOTS = 64,
-	AHEAD_NEAR = 1 << 20, /* bytes by which a request may be out of order */
+	AHEAD_NEAR = 1 << 20, /* bytes by which sequential requests may be out of order */
 };
 
 struct ahead_slot {
 	pthread_mutex_t lock;
-	uint64_t ref;  /* of the inode, plus one; 0: nobody's */
-	uint64_t end;  /* of what was read */
-	uint64_t next; /* block to fill */
+	uint64_t ref;  /* reference of the inode plus one; 0: the slot is free */
+	uint64_t end;  /* end of the last read */
+	uint64_t next; /* next block to decompress */
 };
 
 struct sqfs_ahead {
@@ -61,7 +61,7 @@ void sqfs_ahead_free(struct sqfs_ahead *a)
 	free(a);
 }
 
-/* Moves the reader's place on; true if it reads in order. */
+/* Records the reader's place. Returns true if it reads in order. */
 static bool slot_note(struct ahead_slot *s, uint64_t ref, uint64_t pos, uint64_t end)
 {
 	bool follows = s->ref == ref + 1 && pos <= s->end + AHEAD_NEAR && end + AHEAD_NEAR > s->end;
@@ -76,7 +76,7 @@ static bool slot_note(struct ahead_slot *s, uint64_t ref, uint64_t pos, uint64_t
 	return follows;
 }
 
-/* The next block to fill, or false. */
+/* Gets the next block to decompress. Returns false if there is none. */
 static bool ahead_take(struct sqfs_ahead *a, struct ahead_slot *s, const struct sqfs_inode *inode,
 		       uint64_t *blockp)
 {
@@ -95,7 +95,7 @@ static bool ahead_take(struct sqfs_ahead *a, struct ahead_slot *s, const struct 
 	return take;
 }
 
-/* An error is the reader's to find. */
+/* Decompresses a block. Errors are ignored here: the reader will get them. */
 static void ahead_fill(struct sqfs_image *img, const struct sqfs_inode *inode, uint64_t block)
 {
 	const struct sqfs_block *data;

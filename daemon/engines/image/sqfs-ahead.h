@@ -16,12 +16,14 @@ struct sqfs_ahead;
 struct sqfs_image;
 struct sqfs_inode;
 
-/* n_idle: how many threads wait for requests; read only. max_blocks: how far ahead of a reader. */
+/* n_idle: number of threads that wait for requests; only read here. max_blocks: limit of blocks
+ * ahead of a reader. */
 int sqfs_ahead_new(struct sqfs_ahead **ap, struct sqfs_image *img, const atomic_uint *n_idle,
 		   unsigned max_blocks);
 void sqfs_ahead_free(struct sqfs_ahead *a);
 DEFINE_FREEP(struct sqfs_ahead, sqfs_ahead_free)
 
-/* A read of size bytes at pos has been answered: reads ahead if it follows another one. */
+/* Called after a read of size bytes at pos was answered. Reads ahead if the read follows another
+ * one. */
 void sqfs_ahead_run(struct sqfs_ahead *a, const struct sqfs_inode *inode, uint64_t pos,
 		    size_t size);

@@ -19,11 +19,11 @@
 
 enum {
 	CACHE_MAX_SHARDS = 16,
-	CACHE_MIN_SLOTS = 8, /* of a shard */
+	CACHE_MIN_SLOTS = 8, /* slots of a shard */
 };
 
 struct cache_slot {
-	struct sqfs_block block; /* first: a block is its slot */
+	struct sqfs_block block; /* the first member, so a block's address is that of its slot */
 	uint64_t key;
 	struct cache_slot *hash_next;
 	struct list lru;
@@ -37,7 +37,7 @@ struct cache_shard {
 	pthread_cond_t filled;
 	struct cache_slot **hash;
 	size_t hash_mask;
-	struct list lru; /* oldest first */
+	struct list lru; /* the oldest block is first */
 	size_t n_slots, max_slots;
 	struct sqfs_cache_stats stats;
 } __attribute__((aligned(64)));
@@ -155,7 +155,8 @@ static struct cache_slot *shard_find(struct cache_shard *s, uint64_t key)
 	return NULL;
 }
 
-/* A slot to fill: a new one as long as there is room, or nothing to evict; else the oldest. */
+/* Gets a slot to fill: a new one while there is room or no slot can be evicted, otherwise the
+ * oldest one. */
 static struct cache_slot *shard_take_slot(struct cache_shard *s, uint32_t unit)
 {
 	struct cache_slot *slot;
@@ -179,7 +180,7 @@ static struct cache_slot *shard_take_slot(struct cache_shard *s, uint32_t unit)
 	return slot;
 }
 
-/* Gives up one use; the lock is held. */
+/* Drops one use of the slot. The lock must be held. */
 static void shard_put(struct cache_shard *s, struct cache_slot *slot)
 {
 	if (--slot->n_users > 0)

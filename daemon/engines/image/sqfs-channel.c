@@ -28,11 +28,12 @@
 #include "common/util/cleanup.h"
 #include "daemon/engines/image/sqfs-pipe.h"
 
-static bool channel_is_shared;	 /* libfuse has no custom io */
-static int channel_session = -1; /* a process serves one mount */
+static bool channel_is_shared;	 /* libfuse does not support functions for reading and writing */
+static int channel_session = -1; /* each process serves only one mount */
 static _Thread_local int channel_fd = -1;
-static _Thread_local uint64_t channel_unique; /* of the request in hand */
-static _Thread_local uint64_t channel_init;   /* unique of an INIT that offers parallel look-ups */
+static _Thread_local uint64_t channel_unique; /* number of this thread's current request */
+static _Thread_local uint64_t channel_init;   /* number of an INIT request that offers parallel
+					       * look-ups */
 
 static void channel_note_init(const void *buf, size_t size)
 {

@@ -12,17 +12,20 @@
 
 struct fuse_session;
 
-/* Makes the session, which has fd, use the threads' own. 0 or -errno. */
+/* Makes the session, whose descriptor is fd, use the threads' own descriptors. Returns 0 or
+ * -errno. */
 int sqfs_channel_attach(struct fuse_session *se, int fd);
-/* Sets what the calling thread reads and writes. */
+/* Sets the descriptor that the calling thread reads from and writes to. */
 void sqfs_channel_use(int fd);
-/* Another descriptor for the same mount, O_CLOEXEC, or -errno: then threads share the first. */
+/* Makes another descriptor for the same mount, O_CLOEXEC. Returns it or -errno; then the threads
+ * share the first one. */
 int sqfs_channel_clone(int fd);
 
 /*
- * Answers the read that this thread has in hand with spans of file fd, if check says so
- * (sqfs-pipe.h). 0: it is answered, or nobody waits for it any more. -EOPNOTSUPP: not possible
- * here; -EIO: the file is shorter; what check says; then it is still to be answered.
+ * Answers this thread's current read request with spans of file fd, if check returns 0
+ * (sqfs-pipe.h). Returns 0: the request is answered, or its reader has gone. After an error, it
+ * must still be answered: -EOPNOTSUPP: not possible here; -EIO: the file is shorter; or the error
+ * of check.
  */
 int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans,
 			   sqfs_check_fn check, void *arg);

@@ -26,13 +26,13 @@ enum {
 	CHECK_POLL_MS = 100,
 	CHECK_CACHE = 32 << 20,
 	CHECK_MEMORY = 256 << 20,
-	CHECK_INODES_MEMORY =
-		512 << 20, /* at most, whatever number of inodes the image says it has */
+	CHECK_INODES_MEMORY = 512 << 20, /* maximum, whatever number of inodes the image claims */
 	CHECK_MIN_SECONDS = 3,
-	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata: fifty times as long as it takes */
+	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata; this is fifty times slower than
+					   * measured */
 	CHECK_FD_IMAGE = 3,
 	CHECK_FD_OUT,
-	CHECK_FD_CLOSED, /* this one and those behind it */
+	CHECK_FD_CLOSED, /* this descriptor and all above it are closed */
 };
 
 struct check_record {
@@ -53,8 +53,8 @@ static void check_child(int fd, int out)
 	record.code = sqfs_image_open(&img, fd, CHECK_CACHE, &err);
 	if (record.code == 0) {
 		s = sqfs_image_get_super(img);
-		/* The stack of directories: 16 bytes an inode, doubled while it grows; 8 bytes for
-		 * 512 fragments. */
+		/* The stack of directories takes 16 bytes for each inode, and is doubled when it
+		 * grows. 512 fragments take 8 bytes. */
 		more = s->n_inodes * UINT64_C(50) + s->n_fragments / 64;
 		sqfs_jail_limit(
 			CHECK_MEMORY + (more < CHECK_INODES_MEMORY ? more : CHECK_INODES_MEMORY),
@@ -66,7 +66,8 @@ static void check_child(int fd, int out)
 	(void)fd_write_all(out, &record, sizeof(record));
 }
 
-/* Of what the worker has open the child keeps two; false: it can't. */
+/* Keeps only two of the worker's open descriptors in the child. Returns false if this is not
+ * possible. */
 static bool check_keep_two(int fd, int out)
 {
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, CHECK_FD_CLOSED);
@@ -94,7 +95,7 @@ static pid_t check_spawn(int fd, int out)
 	_exit(0);
 }
 
-/* Reads the record; 0 also where it is not whole. */
+/* Reads the child's record. Returns 0 also if the record is incomplete. */
 static int check_wait(int in, struct check_record *record, size_t *sizep,
 		      bool (*is_cancelled)(void *arg), void *arg)
 {

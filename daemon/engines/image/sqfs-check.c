@@ -30,7 +30,7 @@ struct check_dir {
 struct check {
 	struct sqfs_image *img;
 	struct sqfs_counts counts;
-	uint8_t *seen; /* a bit for each inode number */
+	uint8_t *seen; /* one bit for each inode number */
 	struct check_dir *dirs;
 	size_t n_dirs, max_dirs;
 	struct error *err;
@@ -51,7 +51,7 @@ static int check_fail(struct check *c, int r, const char *what, uint32_t number)
 	return error_set(c->err, EIO, "image is damaged: %s (inode %" PRIu32 ")", what, number);
 }
 
-/* Marks a number; true if it was marked before. */
+/* Marks an inode number. Returns true if it was marked before. */
 static bool check_mark(struct check *c, uint32_t number)
 {
 	uint8_t bit = (uint8_t)(1u << (number & 7));
@@ -76,7 +76,8 @@ static int check_push(struct check *c, uint64_t ref, uint32_t depth)
 	return 0;
 }
 
-/* What is stored as it is has a size that is known: as much as the file takes of it from pos on. */
+/* Checks the size of an uncompressed block: it must have all bytes that the file uses, from pos
+ * on. */
 static bool is_enough(uint32_t word, uint64_t pos, uint64_t need)
 {
 	return !(word & SQFS_BLOCK_STORED) || SQFS_BLOCK_SIZE(word) >= pos + need;
@@ -107,8 +108,8 @@ static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 	return r;
 }
 
-/* Holes stay holes and take nothing. More of them than the file has is a lie, which the writer
- * finds out: it pays for what it writes. */
+/* Returns the memory that a file takes. Holes take none. If an image claims more holes than the
+ * file has, the writer still charges for all bytes that it writes. */
 static uint64_t get_charge(const struct sqfs_inode *inode)
 {
 	uint64_t holes = inode->file.n_sparse;

@@ -26,7 +26,7 @@ struct sqfs_codec_ctx {
 struct sqfs_codec {
 	unsigned compressor;
 	size_t max_input;
-	sqfs_decompressor decompress; /* of libsquashfuse */
+	sqfs_decompressor decompress; /* a function of libsquashfuse */
 	pthread_mutex_t lock;
 	struct sqfs_codec_ctx *idle;
 };

@@ -16,7 +16,7 @@ enum {
 	CONTENT_MAX_EXTENTS = CONTENT_READ / SQFS_MIN_BLOCK_SIZE + 2,
 };
 
-/* Content as a part of the image, so that progress ends at what facts call the total. */
+/* Reports progress as a share of the image's size, so that it ends at the announced total. */
 static void show_progress(struct sqfs_content *c, uint64_t bytes)
 {
 	uint64_t at, shown = atomic_load(&c->shown);
@@ -55,7 +55,7 @@ static int write_at(int fd, const struct volume_extent *e, uint64_t offset, cons
 	return r < 0 ? error_errno(err, -r, "write %s", path) : 0;
 }
 
-/* Holes stay holes in files that are known to have some; those are charged for what is written. */
+/* Writes extents. In a file that has holes, they stay holes, and only written bytes are charged. */
 static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
 			 const struct volume_extent *extents, size_t n, int fd, uint64_t *posp,
 			 const char *path, struct error *err)

@@ -14,14 +14,15 @@
 
 struct sqfs_copy;
 
-/* Of size bytes, in fd, which stays the caller's; nothing is there yet. NULL: no memory. */
+/* Makes the record of a copy of size bytes in fd, which still belongs to the caller. No part exists
+ * at first. NULL: no memory. */
 struct sqfs_copy *sqfs_copy_new(int fd, uint64_t size);
 void sqfs_copy_free(struct sqfs_copy *c);
 DEFINE_FREEP(struct sqfs_copy, sqfs_copy_free)
 
 int sqfs_copy_get_fd(const struct sqfs_copy *c);
 
-/* The piece that begins at offset, a multiple of SQFS_COPY_PIECE, is written. */
+/* Records that the piece at offset, a multiple of SQFS_COPY_PIECE, was written. */
 void sqfs_copy_add(struct sqfs_copy *c, uint64_t offset);
-/* Are all of these bytes there? False for what lies outside. */
+/* Returns true if all these bytes exist in the copy. False for bytes outside the image. */
 bool sqfs_copy_has(const struct sqfs_copy *c, uint64_t offset, size_t size);

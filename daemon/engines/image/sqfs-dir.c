@@ -19,16 +19,16 @@ enum {
 	DIR_RUN_MAX = 256,
 	DIR_ENTRY = 8,
 	DIR_INDEX_ENTRY = 12,
-	DIR_COOKIE_BITS = 9, /* of the number inside a run, 0 … 256 */
+	DIR_COOKIE_BITS = 9, /* bits for the number in a run, 0 … 256 */
 };
 
-/* Of the index entries in front of a name or position, the last: where to start. */
+/* The last index entry before a name or a position: reading starts there. */
 struct dir_skip {
-	uint32_t pos;	/* in the listing */
+	uint32_t pos;	/* position in the listing */
 	uint32_t block; /* offset in the directory table */
 };
 
-/* Compares a name (not terminated) as the maker sorts: as bytes. */
+/* Compares names (not terminated) as bytes, which is the order in an image. */
 static int name_compare(const char *a, size_t a_size, const char *b, size_t b_size)
 {
 	size_t n = a_size < b_size ? a_size : b_size;
@@ -37,7 +37,7 @@ static int name_compare(const char *a, size_t a_size, const char *b, size_t b_si
 	return r != 0 ? r : (a_size > b_size) - (a_size < b_size);
 }
 
-/* The next entry of an index, with the first name there. */
+/* Reads the next entry of an index, with its first name. */
 static int dir_read_index(struct sqfs_meta *m, struct dir_skip *skip,
 			  char name[static SQFS_MAX_NAME], size_t *sizep)
 {
@@ -54,7 +54,7 @@ static int dir_read_index(struct sqfs_meta *m, struct dir_skip *skip,
 	return sqfs_meta_read(m, name, *sizep);
 }
 
-/* name NULL: by position. */
+/* Finds the index entry for a name, or (name NULL) for a position. */
 static int dir_find_skip(struct sqfs_image *img, const struct sqfs_inode *inode, const char *name,
 			 uint64_t pos, struct dir_skip *skip)
 {
@@ -80,7 +80,8 @@ static int dir_find_skip(struct sqfs_image *img, const struct sqfs_inode *inode,
 	return r;
 }
 
-/* Puts the cursor at a skip's run. An index position counts the listing from its first byte. */
+/* Moves the cursor to the run of an index entry, whose position counts from the first byte of the
+ * listing. */
 static int dir_apply_skip(struct sqfs_dir *d, struct sqfs_image *img,
 			  const struct sqfs_inode *inode, const struct dir_skip *skip)
 {
@@ -187,7 +188,7 @@ static int dir_read_run(struct sqfs_dir *d)
 	return 0;
 }
 
-/* A name that a path can have: not empty, no slash, no NUL, not a dot or two. */
+/* Checks that a name can be used in a path: not empty, not "." or "..", without a slash or NUL. */
 static int name_check(const char *name, size_t size)
 {
 	if (memchr(name, '/', size) || memchr(name, '\0', size))
@@ -232,14 +233,14 @@ int sqfs_dir_read(struct sqfs_dir *d, struct sqfs_dirent *ent)
 	ent->type = sqfs_get_u16(p + 4);
 	d->n_left--;
 	d->n_read++;
-	/* Behind the last entry of a run the next run begins. */
+	/* The next run begins after the last entry of a run. */
 	ent->cookie = d->n_left == 0 ? d->pos << DIR_COOKIE_BITS
 				     : d->run_pos << DIR_COOKIE_BITS | d->n_read;
 	r = dirent_check(d, ent);
 	return r < 0 ? r : 1;
 }
 
-/* Does the listing have that name where the index says? */
+/* Checks that the listing has the name of an index entry at its place. */
 static int dir_check_skip(struct sqfs_image *img, const struct sqfs_inode *inode,
 			  const struct dir_skip *skip, const char *name, size_t size)
 {
@@ -294,7 +295,8 @@ int sqfs_dir_find(struct sqfs_image *img, const struct sqfs_inode *inode, const 
 	while ((r = sqfs_dir_read(&d, ent)) == 1) {
 		if (ent->name_size == size && memcmp(ent->name, name, size) == 0)
 			break;
-		/* The first byte alone, as Linux does: some makers sort the rest their own way. */
+		/* Only the first byte is compared, as in Linux, because some makers sort the rest
+		 * in another way. */
 		if ((uint8_t)ent->name[0] > (uint8_t)name[0]) {
 			r = 0;
 			break;

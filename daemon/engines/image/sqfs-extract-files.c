@@ -12,7 +12,7 @@
 #define BATCH_FILES 256
 #define BATCH_BYTES (8u << 20)
 
-struct extract_batch { /* files of one directory */
+struct extract_batch { /* several files of one directory */
 	struct work work;
 	size_t n;
 	uint64_t bytes;
@@ -44,8 +44,8 @@ static void end_placing(struct extract *x)
 	pthread_mutex_unlock(&x->places_lock);
 }
 
-/* From the tree, with the lock held. A name comes once where there are several threads, so there is
- * nothing to wait for but when the tree forgets its directories, which must not be in use then. */
+/* Called by the tree, with the lock held. With several threads, each name is added only once, so
+ * this only has to wait when the tree empties its table: then no directory may be in use. */
 void extract_settle(void *arg, const char *path, size_t n)
 {
 	struct extract *x = arg;
@@ -104,8 +104,8 @@ static int write_file(struct extract *x, struct extract_file *f, struct error *e
 	return r < 0 ? r : extract_end_file(x, f, &fd, err);
 }
 
-/* Places for all, or for the first of them; how many. They are all in one directory, so that the
- * tree does not forget it in between. */
+/* Gets places for all files of the batch, or for the first ones. Returns their number. All are in
+ * one directory, so the tree does not forget it in between. */
 static size_t get_places(struct extract *x, struct extract_batch *b, struct error *err)
 {
 	size_t n = 0;

@@ -20,10 +20,10 @@
 
 struct extract_batch;
 
-struct extract_file { /* with a place, or to get one */
+struct extract_file { /* has a place in the tree, or will get one */
 	struct sqfs_inode inode;
 	struct tree_place place;
-	char path[]; /* in the tree */
+	char path[]; /* path in the tree */
 };
 
 struct extract {
@@ -34,16 +34,16 @@ struct extract {
 	struct sqfs_content content;
 	_Atomic uint64_t n_bytes, n_hidden;
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* for the fields below */
 	struct tree *tree;
-	void *links; /* tsearch(3), by number */
+	void *links; /* tsearch(3), by inode number */
 
 	pthread_mutex_t places_lock;
 	pthread_cond_t places_put;
-	size_t n_placing; /* batches that have places */
+	size_t n_placing; /* number of batches that have places */
 
 	pthread_mutex_t error_lock;
-	struct error error; /* the first */
+	struct error error; /* the first failure */
 	atomic_bool failed;
 };
 
@@ -57,29 +57,31 @@ static inline struct tree_meta extract_get_meta(const struct sqfs_inode *inode)
 	return (struct tree_meta){ .mode = inode->mode, .mtime = { .tv_sec = inode->mtime } };
 }
 
-/* Reports the first failure; from then on all works end at once. */
+/* Reports a failure. The first one is kept, and then all works end at once. */
 void extract_note_failure(struct extract *x, const struct error *err);
 
-/* Pushes work for others to do, or does it here where they have enough. */
+/* Pushes work for other threads, or does it in this thread if they have enough. */
 void extract_give_work(struct extract *x, struct work *work);
 
-/* tree_set_settle()'s call; arg: the extract. */
+/* For tree_set_settle(). arg: the extract. */
 void extract_settle(void *arg, const char *path, size_t n);
 
-/* A file that is still to be made; NULL: no memory. free() ends it. */
+/* Makes the record of a file that does not exist yet. NULL: no memory. free() frees it. */
 struct extract_file *extract_new_file(const struct sqfs_inode *inode, const char *path);
-/* Its place, with the lock held; then from any thread the file there, and at last its time. */
+/* extract_get_place() is called with the lock held. Then any thread makes the file there, and at
+ * last sets its time. */
 int extract_get_place(struct extract *x, struct extract_file *f, struct error *err);
 int extract_make_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
 int extract_end_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
 
-/* Adds a file to *bp (NULL: a new one); whoever lists a directory hands out what it has at its end.
- */
+/* Adds a file to the batch *bp (NULL: a new one). The caller that lists a directory gives its batch
+ * to other threads at the end. */
 int extract_add_to_batch(struct extract *x, struct extract_batch **bp,
 			 const struct sqfs_inode *inode, const char *path, struct error *err);
 void extract_give_batch(struct extract *x, struct extract_batch **bp);
 
-/* A file that is made at once: a big one, which several threads write, or one of several names. */
+/* Returns true for files that are made at once: big ones, which several threads write, and those
+ * with several names. */
 bool extract_goes_at_once(const struct sqfs_inode *inode);
 int extract_file_at_once(struct extract *x, const struct sqfs_inode *inode, const char *path,
 			 struct error *err);

@@ -9,11 +9,11 @@
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-extract-internal.h"
 
-/* A file of more is written by several threads, so much at a time. */
+/* Several threads write a larger file, one range at a time. */
 #define RANGE_BYTES (16u << 20)
 
-struct extract_big {	      /* one that is open while ranges of it are written */
-	atomic_size_t n_refs; /* ranges to come, and who makes them */
+struct extract_big {	      /* a file that is open while its ranges are written */
+	atomic_size_t n_refs; /* remaining ranges, and the thread that adds them */
 	int fd;
 	struct extract_file *file;
 };
@@ -24,13 +24,15 @@ struct extract_range {
 	uint64_t from;
 };
 
-struct extract_link { /* of an inode with several names: the first that still is it */
+struct extract_link { /* the first name of an inode with several names, if it still is a name of
+		       * it */
 	uint32_t number;
-	uint64_t n_replaced; /* names, when it was made: if more are now, it may be one of them */
-	char path[];	     /* in the tree */
+	uint64_t n_replaced; /* replaced names at that time; if there are more now, this name may
+			      * have been replaced */
+	char path[];	     /* path in the tree */
 };
 
-/* Whoever is the last to write it gives it its time. */
+/* Drops a reference. The last thread sets the file's time. */
 static int big_put(struct extract *x, struct extract_big *big, struct error *err)
 {
 	int r = 0;
@@ -93,9 +95,9 @@ static int compare_links(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* With the lock held. 1: the file is there under another name and was linked; 0: it is not, or that
- * name may be another file's by now. Then path is remembered, and has to be made before the lock is
- * let go. */
+/* Called with the lock held. Returns 1: the file exists under another name, and was linked; 0: it
+ * does not exist, or that name may be another file now. Then path is stored, and the file must be
+ * made before the lock is released. */
 static int link_again(struct extract *x, const struct sqfs_inode *inode, const char *path,
 		      struct error *err)
 {
@@ -128,7 +130,7 @@ static int link_again(struct extract *x, const struct sqfs_inode *inode, const c
 	return r < 0 ? r : 1;
 }
 
-/* 1: a link to another name of it was made. */
+/* Makes a big file. Returns 1 if a link to another name of it was made instead. */
 static int make_big(struct extract *x, struct extract_big *big, struct error *err)
 {
 	struct extract_file *f = big->file;

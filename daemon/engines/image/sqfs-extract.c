@@ -32,10 +32,10 @@
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
 
-struct extract_dir { /* to be listed */
+struct extract_dir { /* a directory that must be listed */
 	struct work work;
 	uint64_t ref;
-	char path[]; /* in the image */
+	char path[]; /* path in the image */
 };
 
 static void extract_deinit(struct extract *x)
@@ -50,11 +50,12 @@ static void extract_deinit(struct extract *x)
 	pthread_mutex_destroy(&x->error_lock);
 }
 
-/* One directory while it is listed. */
+/* The state of listing one directory. */
 struct listing {
 	struct extract *x;
 	const struct extract_dir *dir;
-	struct extract_batch *batch; /* what was found and is nobody's yet, or NULL */
+	struct extract_batch *batch; /* files that were found and not given to a thread; NULL:
+				      * none */
 };
 
 static int extract_file(struct listing *l, const struct sqfs_inode *inode, const char *path,
@@ -82,7 +83,8 @@ static int push_dir(struct extract *x, uint64_t ref, const char *path, struct er
 	return 0;
 }
 
-/* path: what subdir= and strip= leave of full. Not taken: nothing, but perhaps of what is below. */
+/* path: the rest of full after subdir= and strip=. If it is not taken, the directory is not made,
+ * but entries below it may be taken. */
 static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const char *full,
 		       const char *path, bool taken, struct error *err)
 {
@@ -91,7 +93,7 @@ static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const 
 
 	if (taken && *path && path_filter_prunes(x->filter, path))
 		return 0;
-	/* With includes a directory comes along with what is taken below it. */
+	/* With include=, a directory is made when an entry below it is taken. */
 	if (taken && (!*path || path_filter_takes(x->filter, path))) {
 		pthread_mutex_lock(&x->lock);
 		r = tree_add_dir(x->tree, path, &meta, err);
@@ -100,7 +102,7 @@ static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const 
 	return r < 0 ? r : push_dir(x, inode->ref, full, err);
 }
 
-/* full: path in the image. */
+/* full: the path in the image. */
 static int extract_inode(struct listing *l, const struct sqfs_inode *inode, const char *full,
 			 struct error *err)
 {
@@ -180,7 +182,7 @@ static void run_dir(struct work *work, void *arg)
 		return;
 	if (extract_listing(&l, &err) < 0)
 		extract_note_failure(x, &err);
-	extract_give_batch(x, &l.batch); /* which is dropped after a failure */
+	extract_give_batch(x, &l.batch); /* after a failure, the batch is dropped */
 }
 
 /* ---- the whole ---- */
@@ -196,7 +198,8 @@ static int extract_all(struct extract *x, struct error *err)
 	if (r < 0)
 		return sqfs_content_fail(r, "/", err);
 	r = extract_inode(&top, &root, "", err);
-	/* Without its directories a name may come again, and the last one has to win. */
+	/* With strip=, a name may occur twice, and the last one must be kept. So only one thread
+	 * works. */
 	workq_run(x->works, x->io->ds->strip > 0 ? 1 : x->io->n_threads);
 	if (r < 0 || !atomic_load(&x->failed))
 		return r;

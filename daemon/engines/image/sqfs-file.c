@@ -81,8 +81,8 @@ int sqfs_file_load(struct sqfs_image *img, struct volume_extent *extents, size_t
 	return r;
 }
 
-/* A cache would only hold a second copy of what is in the page cache already, and a fragment's
- * neighbours would be read with it. */
+/* Returns the place of an uncompressed block. It is not cached: the page cache has it already, and
+ * for a fragment, its neighbours would be read, too. */
 static int extent_find_stored(const struct sqfs_image *img, uint64_t offset, uint32_t word,
 			      size_t pos, size_t need, struct volume_extent *x)
 {
@@ -97,7 +97,7 @@ static int extent_find_stored(const struct sqfs_image *img, uint64_t offset, uin
 	return 0;
 }
 
-/* Lends need bytes of a block or fragment, from pos on; at least that much has to be in it. */
+/* Lends need bytes of a block or fragment, from pos on. The block must contain all of them. */
 static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, size_t pos,
 		      size_t need, struct volume_extent *x)
 {
@@ -122,7 +122,7 @@ static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, si
 	return 0;
 }
 
-/* Takes the extent behind the last one into it, if they are neighbours in the image. */
+/* Adds an extent to the last one if they are neighbours in the image. */
 static bool extent_join(struct volume_extent *last, const struct volume_extent *x)
 {
 	if (last->data || x->data || last->offset + last->size != x->offset)

@@ -38,28 +38,28 @@ enum {
 	FUSE_WAKE_SIGNAL = SIGUSR2,
 	FUSE_WAKE_MS = 5,
 	FUSE_SETTLE_MS = 1000,
-	FUSE_FD_OUT = 3, /* of a child */
+	FUSE_FD_OUT = 3, /* descriptor of the child */
 };
 
 struct server_thread {
 	struct sqfs_server *server;
 	pthread_t thread;
-	int fd; /* -1: shares the session's */
+	int fd; /* -1: the thread uses the session's descriptor */
 	bool started;
 	atomic_bool done;
 };
 
 struct sqfs_server {
 	struct sqfs_view view;
-	atomic_uint n_idle; /* threads that wait for requests */
+	atomic_uint n_idle; /* number of threads that wait for requests */
 	struct fuse_session *se;
 	struct server_thread threads[SQFS_SERVER_MAX_THREADS];
 	unsigned n_threads;
-	sem_t changed; /* a thread has ended, or a stop is wanted */
+	sem_t changed; /* posted when a thread has ended, or a stop is wanted */
 	atomic_bool stopping;
 };
 
-/* What libfuse said last in this thread: it knows more than its return values. */
+/* The last message of libfuse in this thread, because its return values say less. */
 static _Thread_local char fuse_words[256];
 
 static void server_log(enum fuse_log_level level, const char *fmt, va_list ap)
@@ -143,8 +143,8 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 	return r < 0 ? error_errno(err, -r, "libfuse") : 0;
 }
 
-/* As fuse_session_mount(); what fusermount3 says, which has its own standard error, goes to said.
- */
+/* Calls fuse_session_mount(). said: messages of fusermount3, which it prints on its standard
+ * error. */
 static int mount_and_listen(struct fuse_session *se, const char *path, char *said, size_t size)
 {
 	_cleanup_(fd_closep) int words = memfd_create("fusermount3", MFD_CLOEXEC);
@@ -165,7 +165,7 @@ static int mount_and_listen(struct fuse_session *se, const char *path, char *sai
 	return r;
 }
 
-/* What is missing on this machine, as a sentence. */
+/* Writes a message about what is missing on this machine. */
 static int server_explain(const char *path, const char *said, struct error *err)
 {
 	int r;
@@ -210,8 +210,8 @@ int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err
 	return 0;
 }
 
-/* Opens and closes the probe. It keeps nothing of the worker's but the pipe: with a descriptor of
- * the connection in it, the connection would outlive the worker. */
+/* Starts a child that opens and closes the probe. The child keeps only the pipe: if it kept a
+ * descriptor of the connection, the connection would live longer than the worker. */
 static pid_t settle_spawn(const char *path, int out)
 {
 	const pid_t parent = getpid(), pid = fork();
@@ -228,8 +228,8 @@ static pid_t settle_spawn(const char *path, int out)
 	_exit(0);
 }
 
-/* Answers until in, the end of a pipe, is closed at the other side: true; false: the time is over.
- */
+/* Answers requests until the other end of the pipe in is closed. Returns false if this takes too
+ * long. */
 static bool settle_answer(struct sqfs_server *s, int in)
 {
 	const uint64_t deadline_ms = clock_ms() + FUSE_SETTLE_MS;
@@ -274,7 +274,7 @@ void sqfs_server_settle(struct sqfs_server *s, const char *path)
 	is_settled = settle_answer(s, in);
 	s->view.is_probed = false;
 	kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, is_settled ? 0 : WNOHANG); /* it may wait for us */
+	(void)waitpid(pid, NULL, is_settled ? 0 : WNOHANG); /* the child may wait for our answer */
 }
 
 static void *thread_main(void *arg)
@@ -303,7 +303,8 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals go to other threads of the process; these get the wake-up alone. */
+/* Starts the threads. They block all signals except the wake-up, so that other threads get the
+ * signals. */
 static int server_start(struct sqfs_server *s)
 {
 	sigset_t all, old;
@@ -322,7 +323,7 @@ static int server_start(struct sqfs_server *s)
 		t->started = true;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return i == 0 ? -r : 0; /* fewer serve as well */
+	return i == 0 ? -r : 0; /* a smaller number of threads can serve, too */
 }
 
 static bool server_wake(struct sqfs_server *s)

@@ -33,14 +33,14 @@ struct sqfs_hydrate {
 	int in, out;
 	struct stat st;
 	struct sqfs_copy *copy;
-	_Atomic uint64_t next; /* range to be taken */
-	_Atomic uint64_t left; /* bytes that are not there yet */
+	_Atomic uint64_t next; /* next range to copy */
+	_Atomic uint64_t left; /* bytes that were not copied yet */
 	atomic_bool stop;
 	unsigned n_threads;
 	pthread_t threads[HYDRATE_THREADS];
 };
 
-/* Once: the others stop, too. */
+/* Reports a failure once. The other threads stop, too. */
 static void give_up(struct sqfs_hydrate *h, const struct error *err)
 {
 	if (atomic_exchange(&h->stop, true) || stage_io_is_cancelled(h->io))
@@ -49,7 +49,8 @@ static void give_up(struct sqfs_hydrate *h, const struct error *err)
 		      err->text);
 }
 
-/* Everything is there. Of an image that changed meanwhile there is no telling which one it is. */
+/* Called when all bytes were copied. If the image has changed in between, the copy may be a
+ * mixture, so this is checked. */
 static void complete(struct sqfs_hydrate *h)
 {
 	struct error err = ERROR_INIT;
@@ -64,8 +65,7 @@ static void complete(struct sqfs_hydrate *h)
 			  "the copy of the mounted image is complete");
 }
 
-/* What was cut off meanwhile reads as a hole where holes are looked for, and may have been zeros
- * while it was read. */
+/* Checks that the file was not truncated: a missing part would look like a hole, or like zeros. */
 static int check_size(int in, uint64_t size, struct error *err)
 {
 	struct stat now;
@@ -121,7 +121,8 @@ static void *hydrate_thread(void *arg)
 	struct sqfs_hydrate *h = arg;
 	_cleanup_(fd_closep) int own = fd_reopen(h->in, O_RDONLY);
 
-	setpriority(PRIO_PROCESS, 0, HYDRATE_NICE); /* of this thread alone: sched(7) */
+	setpriority(PRIO_PROCESS, 0, HYDRATE_NICE); /* on Linux, this changes only this thread:
+						     * sched(7) */
 	sandbox_enter_beside_server();
 	if (copy_ranges(h, own < 0 ? h->in : own, &err) < 0)
 		give_up(h, &err);

@@ -13,16 +13,16 @@ struct error;
 struct sqfs_hydrate;
 struct sqfs_image;
 
-/* in: the image's file as img has it open; out: the copy, of its size. Both stay the caller's. st:
- * what in was when it was looked at. img reads from the copy from now on; nobody else may read
- * from img yet. */
+/* in: the image's file, which img has open; out: the copy, which has its size. Both still belong to
+ * the caller. st: status of in when it was examined. From now on, img reads from the copy. No other
+ * thread may read from img yet. */
 int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct stage_io *io, struct sqfs_image *img, int in,
 		     int out, const struct stat *st, struct error *err);
 
-/* Begins. What goes wrong from now on is a warning of the dataset's: its readers go on with the
+/* Starts copying. Later failures are only warnings of the dataset: its readers continue with the
  * source. */
 void sqfs_hydrate_start(struct sqfs_hydrate *h);
 
-/* Stops and waits. img must not be read from any more. */
+/* Stops copying and waits for its threads. img must not be used for reading any more. */
 void sqfs_hydrate_free(struct sqfs_hydrate *h);
 DEFINE_FREEP(struct sqfs_hydrate, sqfs_hydrate_free)

@@ -18,7 +18,7 @@
 #include "daemon/engines/image/sqfs-index.h"
 
 enum {
-	IMAGE_META_PART = 4, /* of the cache is for metadata */
+	IMAGE_META_PART = 4, /* this part of the cache is for metadata */
 	IMAGE_META_HEADER = 2,
 	IMAGE_META_STORED = 0x8000,
 	IMAGE_FRAGMENT_ENTRY = 16,
@@ -27,7 +27,7 @@ enum {
 
 struct sqfs_image {
 	int fd;
-	const struct sqfs_copy *copy; /* of a part of it, or NULL */
+	const struct sqfs_copy *copy; /* a copy of parts of the image, or NULL */
 	struct sqfs_super super;
 	struct sqfs_codec *codec;
 	struct sqfs_cache *meta, *data;
@@ -37,7 +37,7 @@ struct sqfs_image {
 	uint8_t *zeros;
 };
 
-/* size bytes at offset, which the superblock says are there. */
+/* Reads size bytes at offset, which exist according to the superblock. */
 static int image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size)
 {
 	int fd = sqfs_image_get_fd(img, sqfs_image_is_copied(img, offset, size));

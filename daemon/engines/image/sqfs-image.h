@@ -18,49 +18,53 @@ struct error;
 struct sqfs_copy;
 struct sqfs_image;
 
-/* Reads superblock and fragment index of a regular file. fd is not taken over and stays open as
- * long as the image. cache_size: bytes of decompressed blocks to keep. */
+/* Reads the superblock and the fragment index of a regular file. fd still belongs to the caller and
+ * must stay open as long as the image. cache_size: bytes of decompressed blocks to keep. */
 int sqfs_image_open(struct sqfs_image **imgp, int fd, size_t cache_size, struct error *err);
-/* Nothing is borrowed any more. */
+/* All blocks must have been returned. */
 void sqfs_image_close(struct sqfs_image *img);
 DEFINE_FREEP(struct sqfs_image, sqfs_image_close)
 
 const struct sqfs_super *sqfs_image_get_super(const struct sqfs_image *img);
 size_t sqfs_image_get_cache_size(const struct sqfs_image *img);
-/* Less, or as much again, while it is read. */
+/* Changes the size of the cache, also while the image is read. */
 void sqfs_image_set_cache_size(struct sqfs_image *img, size_t cache_size);
 
-/* The metadata block at an offset in the file; block->next is the offset of the one behind it.
- * Never empty. -EIO: damaged or outside; -ENOMEM, or what pread said. */
+/* Gets the metadata block at an offset in the file; block->next is the offset of the next one. The
+ * block is never empty. -EIO: damaged or outside the image; -ENOMEM; or the error of pread(). */
 int sqfs_image_get_meta(struct sqfs_image *img, uint64_t offset, const struct sqfs_block **blockp);
 void sqfs_image_put_meta(struct sqfs_image *img, const struct sqfs_block *block);
 
-/* The data or fragment block at an offset, with its size word from inode or fragment table. */
+/* Gets the data or fragment block at an offset. word: its size word from the inode or the fragment
+ * table. */
 int sqfs_image_get_data(struct sqfs_image *img, uint64_t offset, uint32_t word,
 			const struct sqfs_block **blockp);
 void sqfs_image_put_data(struct sqfs_image *img, const struct sqfs_block *block);
 
-/* size bytes at an offset, as they lie in the file. -EIO: beyond the image's end. */
+/* Reads size bytes at an offset of the file, without decompression. -EIO: beyond the image's
+ * end. */
 int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size);
 
-/* Bytes that are in copy are read there from now on. Before others read; copy stays the caller's,
- * as long as the image is read from. */
+/* From now on, bytes that exist in copy are read there. Must be called before other threads read.
+ * copy still belongs to the caller, and must live as long as the image is read. */
 void sqfs_image_set_copy(struct sqfs_image *img, const struct sqfs_copy *copy);
-/* Are these bytes in a copy? Where one may read as many: the copy or the image. Lent. */
+/* sqfs_image_is_copied() returns true if these bytes exist in a copy. sqfs_image_get_fd() lends the
+ * descriptor of the copy or the image. */
 bool sqfs_image_is_copied(const struct sqfs_image *img, uint64_t offset, size_t size);
 int sqfs_image_get_fd(const struct sqfs_image *img, bool copied);
 
-/* Is that a place in the image, and a size that a block can have? */
+/* Checks that a block with this offset and size word can exist in the image. Returns 0 or
+ * -errno. */
 int sqfs_image_check_block(const struct sqfs_image *img, uint64_t offset, uint32_t word);
 
-/* Where a fragment block is. -EIO for an index or entry that can't be. */
+/* Gets the offset and size word of a fragment block. -EIO: the index or the entry is not valid. */
 int sqfs_image_get_fragment(struct sqfs_image *img, uint32_t index, uint64_t *offsetp,
 			    uint32_t *wordp);
 
-/* block_size zeros, for holes. */
+/* Returns block_size zeros, for holes. */
 const uint8_t *sqfs_image_get_zeros(const struct sqfs_image *img);
 
-/* What is kept for finding places in long block lists (sqfs-file.c). */
+/* Returns the marks in long block lists (sqfs-file.c). */
 struct sqfs_index;
 struct sqfs_index *sqfs_image_get_index(struct sqfs_image *img);
 

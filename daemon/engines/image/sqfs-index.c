@@ -14,11 +14,11 @@
 
 enum {
 	INDEX_FILES = 32,
-	INDEX_CHUNK = 256, /* numbers read at once */
+	INDEX_CHUNK = 256, /* numbers that are read at once */
 };
 
 struct index_file {
-	uint64_t ref; /* 0: empty */
+	uint64_t ref; /* 0: this entry is empty */
 	uint64_t used;
 	struct sqfs_mark *marks;
 	size_t n_marks, max_marks;
@@ -56,7 +56,7 @@ static struct sqfs_mark index_start(const struct sqfs_inode *inode)
 	return (struct sqfs_mark){ inode->body, inode->file.start };
 }
 
-/* The inode's list, or the oldest one emptied for it. */
+/* Returns the inode's list of marks, or the oldest list, emptied for the inode. */
 static struct index_file *index_get_file(struct sqfs_index *x, const struct sqfs_inode *inode)
 {
 	struct index_file *f = &x->files[0];
@@ -91,7 +91,7 @@ static int index_append(struct index_file *f, const struct sqfs_mark *mark)
 	return 0;
 }
 
-/* Moves a mark on by one step. */
+/* Advances a mark by one step. */
 static int mark_advance(struct sqfs_image *img, struct sqfs_mark *mark)
 {
 	uint8_t words[INDEX_CHUNK * 4];

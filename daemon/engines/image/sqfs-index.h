@@ -18,14 +18,14 @@ struct sqfs_inode;
 #define SQFS_INDEX_STEP 2048 /* blocks between two marks: one metadata block of numbers */
 
 struct sqfs_mark {
-	struct sqfs_place place; /* in the block list */
-	uint64_t offset;	 /* in the image: where that block begins */
+	struct sqfs_place place; /* place in the block list */
+	uint64_t offset;	 /* offset of that block in the image */
 };
 
 int sqfs_index_new(struct sqfs_index **xp);
 void sqfs_index_free(struct sqfs_index *x);
 DEFINE_FREEP(struct sqfs_index, sqfs_index_free)
 
-/* The mark at or before a block of the file; *blockp becomes the mark's block. */
+/* Finds the mark at or before block *blockp of the file, and sets *blockp to the mark's block. */
 int sqfs_index_find(struct sqfs_index *x, struct sqfs_image *img, const struct sqfs_inode *inode,
 		    uint64_t *blockp, struct sqfs_mark *mark);

@@ -70,7 +70,7 @@ static void inode_get_other(const uint8_t *p, struct sqfs_inode *i)
 
 /* clang-format off */
 static const struct {
-	uint8_t size; /* up to what has no fixed length */
+	uint8_t size; /* size of the fields of fixed length */
 	void (*get)(const uint8_t *p, struct sqfs_inode *i);
 } layouts[] = {
 	[SQFS_TYPE_DIR]                                   = { 32, inode_get_dir },
@@ -112,7 +112,8 @@ static int inode_check_file(const struct sqfs_super *s, struct sqfs_inode *i)
 	else if (i->file.fragment >= s->n_fragments || i->file.fragment_pos >= s->block_size ||
 		 rest > s->block_size - i->file.fragment_pos)
 		return -EIO;
-	/* Four bytes a block: more than the inode table can hold is no file of this image. */
+	/* Each block takes four bytes. If these do not fit into the inode table, the file is not
+	 * valid. */
 	if (i->file.n_blocks / (SQFS_META_SIZE / 4) > s->directory_table - s->inode_table)
 		return -EIO;
 	return 0;
@@ -120,7 +121,8 @@ static int inode_check_file(const struct sqfs_super *s, struct sqfs_inode *i)
 
 static int inode_check_dir(const struct sqfs_super *s, struct sqfs_inode *i)
 {
-	/* The listing's size has three bytes on top; the smallest is one of an empty directory. */
+	/* The size in the inode is three bytes larger than the listing. The smallest value is that
+	 * of an empty directory. */
 	i->size = i->size <= INODE_DIR_EMPTY ? 0 : i->size - INODE_DIR_EMPTY;
 	if (i->dir.listing.pos >= SQFS_META_SIZE)
 		return -EIO;

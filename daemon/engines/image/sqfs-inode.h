@@ -34,21 +34,22 @@ struct sqfs_inode {
 	uint32_t number;     /* 1 … n_inodes */
 	uint32_t mtime;
 	uint32_t n_links;
-	uint32_t xattr;		/* number of its attributes (sqfs-xattr.h); SQFS_NO_XATTR: none */
-	uint64_t size;		/* of the content; of a directory: of its listing */
-	struct sqfs_place body; /* block list, text of a link, or index of a directory */
+	uint32_t xattr;		/* index of its attributes (sqfs-xattr.h); SQFS_NO_XATTR: none */
+	uint64_t size;		/* size of the content, or of a directory's listing */
+	struct sqfs_place body; /* place of the block list, a link's target, or a directory's
+				 * index */
 
 	union {
 		struct {
 			uint64_t start; /* offset of the first block */
 			uint64_t n_blocks;
-			uint64_t n_sparse; /* bytes in holes, as far as the maker counted them */
+			uint64_t n_sparse; /* bytes in holes, if the maker counted them */
 			uint32_t fragment; /* SQFS_NO_FRAGMENT: none */
 			uint32_t fragment_pos;
 		} file;
 		struct {
 			struct sqfs_place listing;
-			uint32_t parent; /* inode number; of the root: beyond the others */
+			uint32_t parent; /* inode number; the root's is above all others */
 			uint16_t n_index;
 		} dir;
 	};
@@ -56,11 +57,11 @@ struct sqfs_inode {
 
 uint64_t sqfs_inode_get_root(const struct sqfs_image *img);
 
-/* -EIO: no inode of this image can be there, or it is damaged. */
+/* Loads an inode. -EIO: there can be no inode at this place, or it is damaged. */
 int sqfs_inode_load(struct sqfs_image *img, uint64_t ref, struct sqfs_inode *inode);
 
-/* The text of a link, NUL-terminated; buf has SQFS_MAX_SYMLINK + 1 bytes. */
+/* Reads the target of a link, NUL-terminated. buf has SQFS_MAX_SYMLINK + 1 bytes. */
 int sqfs_inode_read_link(struct sqfs_image *img, const struct sqfs_inode *inode, char *buf);
 
-/* Regular files, directories and links are shown; devices, FIFOs and sockets are not. */
+/* Returns true for regular files, directories and links, but not for devices, FIFOs and sockets. */
 bool sqfs_type_is_shown(enum sqfs_type type);

@@ -30,7 +30,7 @@ static const unsigned jail_calls[] = {
 	__NR_sigaltstack,
 	__NR_fstat,
 	__NR_prlimit64,
-#ifdef __NR_newfstatat /* fstat() of newer libcs */
+#ifdef __NR_newfstatat /* newer libcs use it for fstat() */
 	__NR_newfstatat,
 #endif
 #ifdef __NR_restart_syscall
@@ -38,10 +38,11 @@ static const unsigned jail_calls[] = {
 #endif
 };
 
-/* Bytes of address space when it was entered; 0: not known. */
+/* Bytes of address space at sqfs_jail_enter(); 0: not known. */
 static uint64_t jail_size;
 
-/* A signal at the one, SIGKILL at the other. By the call that the filter knows. */
+/* Sets a soft limit (a signal) and a hard limit (SIGKILL), by the system call that the filter
+ * allows. */
 static void jail_set(int resource, uint64_t soft, uint64_t hard)
 {
 	struct {
@@ -56,7 +57,7 @@ static void jail_set(int resource, uint64_t soft, uint64_t hard)
 	(void)syscall(__NR_prlimit64, 0, resource, &limit, NULL);
 }
 
-/* Bytes of address space in use. */
+/* Returns the bytes of address space in use. */
 static uint64_t jail_get_size(void)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/statm", "re");
@@ -82,6 +83,7 @@ void sqfs_jail_limit(uint64_t more_memory, uint32_t cpu_seconds)
 {
 	if (jail_size > 0)
 		jail_set(RLIMIT_AS, jail_size + more_memory, jail_size + more_memory);
-	jail_set(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY); /* the unpackers' (data-rlimit.h) */
+	/* removes the limit of unpackers (data-rlimit.h) */
+	jail_set(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
 	jail_set(RLIMIT_CPU, cpu_seconds, (uint64_t)cpu_seconds + 1);
 }

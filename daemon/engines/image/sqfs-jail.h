@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 /*
- * Shuts this process in for good: no files written, no core, no new privileges, and of the system
- * calls only those that computing, pread() and sqfs_jail_limit() take; others fail with EPERM. Best
- * effort: what the kernel does not have is left out. For a child that is about to exit.
+ * Restricts this process for ever: it cannot write files, make a core file or get privileges, and
+ * may use only the system calls for computing, pread() and sqfs_jail_limit(). Other calls fail with
+ * EPERM. Restrictions that the kernel does not support are left out. For a child that will exit
+ * soon.
  */
 void sqfs_jail_enter(void);
 
-/* In there: memory (on top of what it had when it entered), and CPU seconds, past which SIGXCPU
- * ends it. */
+/* Called after sqfs_jail_enter(). Limits the memory (in addition to that at sqfs_jail_enter()) and
+ * the CPU seconds, after which SIGXCPU ends the process. */
 void sqfs_jail_limit(uint64_t more_memory, uint32_t cpu_seconds);

@@ -21,7 +21,7 @@ void sqfs_meta_deinit(struct sqfs_meta *m)
 	m->held = NULL;
 }
 
-/* Makes held the block that the next byte is in. */
+/* Sets held to the block that contains the next byte. */
 static int meta_hold(struct sqfs_meta *m)
 {
 	int r;
@@ -29,7 +29,7 @@ static int meta_hold(struct sqfs_meta *m)
 	if (m->held && m->place.pos < m->held->size)
 		return 0;
 	if (m->held) {
-		/* A position behind the end can't come from reading on, only from the image. */
+		/* A position after the end can only come from the image, not from reading. */
 		if (m->place.pos > m->held->size)
 			return -EIO;
 		m->place = (struct sqfs_place){ .block = m->held->next };

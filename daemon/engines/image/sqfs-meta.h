@@ -21,10 +21,10 @@ struct sqfs_meta {
 	const struct sqfs_block *held;
 };
 
-/* Nothing is read yet. */
+/* Prepares reading at a place. Reads nothing. */
 void sqfs_meta_init(struct sqfs_meta *m, struct sqfs_image *img, struct sqfs_place place);
-/* Gives back the block that is held. Twice is fine. */
+/* Returns the block that is held. It may be called twice. */
 void sqfs_meta_deinit(struct sqfs_meta *m);
 
-/* The next size bytes to buf (NULL: skipped). -EIO where the image is damaged or ends. */
+/* Reads the next size bytes to buf (NULL: skips them). -EIO: the image is damaged or ends. */
 int sqfs_meta_read(struct sqfs_meta *m, void *buf, size_t size);

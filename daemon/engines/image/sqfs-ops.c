@@ -29,12 +29,13 @@
 #include "daemon/engines/image/volume.h"
 
 #define OPS_TIMEOUT 86400.0
-#define OPS_PROBE_NODE ((fuse_ino_t)-1) /* beyond all references */
+#define OPS_PROBE_NODE ((fuse_ino_t)-1) /* larger than all references */
 #define OPS_NO_REF UINT64_MAX
 
 enum {
-	OPS_MAX_READ = VOLUME_MAX_READ, /* a shorter answer is the end of the file to the kernel */
-	OPS_MIN_SPLICE = 16384,		/* each; less is copied faster */
+	OPS_MAX_READ = VOLUME_MAX_READ, /* the kernel takes a shorter answer as the end of the
+					 * file */
+	OPS_MIN_SPLICE = 16384,		/* for each extent; copying is faster for fewer bytes */
 	OPS_MAX_SPANS = 4,
 	OPS_MAX_XATTR = 65536, /* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h */
 	OPS_BACKGROUND = 64,
@@ -58,7 +59,7 @@ static fuse_ino_t ref_to_node(const struct sqfs_view *v, uint64_t ref)
 	return ref == v->volume->root ? FUSE_ROOT_ID : ref + OPS_NODE_SHIFT;
 }
 
-/* "d/f is damaged"; of a volume that names its files. */
+/* Writes a message such as "d/f is damaged", if the volume knows the names of its files. */
 static void describe_failure(struct volume *volume, uint64_t ref, int errnum, struct error *err)
 {
 	char path[PATH_MAX];
@@ -75,7 +76,7 @@ static void describe_failure(struct volume *volume, uint64_t ref, int errnum, st
 		error_set(err, errnum, "%s (%.400s)", strerror(errnum), path);
 }
 
-/* NFS also says ESTALE, of a file that was removed or replaced. */
+/* Reports a failure. NFS also returns ESTALE, for a file that was removed or replaced. */
 static void report_failure(const struct sqfs_view *v, uint64_t ref, int errnum)
 {
 	const char *noun = v->volume->noun;
@@ -93,8 +94,8 @@ static void report_failure(const struct sqfs_view *v, uint64_t ref, int errnum)
 	v->report(v->report_arg, err.text);
 }
 
-/* Answers with an error; the first that is the source's is reported. ref: of the file that is read,
- * or OPS_NO_REF. */
+/* Answers with an error. The first error of the source is reported. ref: the file that is read, or
+ * OPS_NO_REF. */
 static void reply_failure_of(fuse_req_t req, uint64_t ref, int r)
 {
 	struct sqfs_view *v = get_view(req);
@@ -122,7 +123,7 @@ static int stat_ref(const struct sqfs_view *v, uint64_t ref, struct stat *st)
 	return r;
 }
 
-/* The file has to be what the listing calls it. */
+/* Loads the attributes of an entry. The file must have the type that the listing says. */
 static int load_entry(const struct sqfs_view *v, const struct volume_dirent *ent,
 		      struct fuse_entry_param *e)
 {
@@ -146,19 +147,21 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	v->no_opendir = conn->capable & FUSE_CAP_NO_OPENDIR_SUPPORT;
 	conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
 				       FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS);
-	/* Not "auto": who lists a directory opens what is in it next, and an inode costs next to
-	 * nothing here, a look-up of its own a round trip. */
+	/* Without "auto": a process that lists a directory usually opens its files next. Here, an
+	 * inode in the listing takes almost no time, but each look-up is a round trip. */
 	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_AUTO_INVAL_DATA |
 				  FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
 				  FUSE_CAP_SPLICE_MOVE);
-	/* By this libfuse says how many pages a request may have, of reads, too. Its own 256 are
-	 * more than are answered where pages are larger. */
+	/* libfuse uses this to tell the kernel the maximum number of pages of a request, also of
+	 * reads. With its default of 256 pages, requests could be larger than our answers if pages
+	 * are large. */
 	conn->max_write = OPS_MAX_READ;
 	conn->max_background = OPS_BACKGROUND;
 	conn->congestion_threshold = OPS_BACKGROUND * 3 / 4;
 }
 
-/* Only OPEN and FLUSH are sent for it, and both are answered ENOSYS. */
+/* Answers a look-up of the probe. The kernel sends only OPEN and FLUSH for it, and both are
+ * answered with ENOSYS. */
 static void reply_probe(fuse_req_t req)
 {
 	const struct sqfs_view *v = get_view(req);
@@ -195,7 +198,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r < 0)
 		reply_failure(req, r);
 	else
-		fuse_reply_entry(req, &e); /* node 0: there is none, and that may be remembered */
+		fuse_reply_entry(req, &e); /* node 0: the name does not exist, and the kernel may
+					    * remember this */
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -291,7 +295,7 @@ static int check_source(void *arg)
 	return volume->ops->check ? volume->ops->check(volume) : 0;
 }
 
-/* Has the kernel take uncompressed content straight from the source. */
+/* Lets the kernel take uncompressed content directly from the source. */
 static int reply_stored(fuse_req_t req, const struct volume_read *read)
 {
 	struct volume *volume = get_view(req)->volume;
@@ -316,7 +320,7 @@ static int reply_stored(fuse_req_t req, const struct volume_read *read)
 	return r;
 }
 
-/* Reads what the source holds uncompressed into the thread's buffer. */
+/* Reads uncompressed content of the source into the thread's buffer. */
 static int load_extents(struct volume *volume, struct volume_read *read)
 {
 	size_t size = 0;
@@ -352,7 +356,8 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	struct volume_read read;
 	int r = -EINVAL;
 
-	if (!atomic_load_explicit(&v->was_read, memory_order_relaxed)) /* the line stays shared */
+	/* without a write, the cache line stays shared */
+	if (!atomic_load_explicit(&v->was_read, memory_order_relaxed))
 		atomic_store_explicit(&v->was_read, true, memory_order_relaxed);
 	if (size > OPS_MAX_READ)
 		size = OPS_MAX_READ;
@@ -369,7 +374,7 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 		volume->ops->read_ahead(volume, &read);
 }
 
-/* A page of a directory on its way to the kernel. */
+/* A part of a directory that is being sent to the kernel. */
 struct listing {
 	fuse_req_t req;
 	struct sqfs_view *view;
@@ -378,7 +383,7 @@ struct listing {
 	size_t size, used;
 };
 
-/* False: does not fit any more. */
+/* Adds an entry. Returns false if there is no room. */
 static bool listing_add(struct listing *l, const char *name, const struct fuse_entry_param *e,
 			off_t off)
 {
@@ -406,7 +411,8 @@ static bool listing_add_entry(void *arg, const struct volume_dirent *ent)
 	struct fuse_entry_param e = { 0 };
 	struct listing *l = arg;
 
-	/* An entry that can't be read is listed without attributes; looking it up will say why. */
+	/* An entry that cannot be read is listed without attributes. A look-up of it returns the
+	 * reason. */
 	if (!l->plus || load_entry(l->view, ent, &e) < 0)
 		e = (struct fuse_entry_param){
 			.attr = { .st_ino = ent->number, .st_mode = ent->type },
@@ -414,7 +420,7 @@ static bool listing_add_entry(void *arg, const struct volume_dirent *ent)
 	return listing_add(l, ent->name, &e, (off_t)ent->cookie + OPS_OFF_DOTDOT);
 }
 
-/* 1: there is room for more; 0; -errno. */
+/* Adds "." and "..". Returns 1: there is room for more; 0: there is none; or -errno. */
 static int listing_add_dots(struct listing *l, uint64_t dir, off_t off)
 {
 	struct volume *volume = l->view->volume;
@@ -441,7 +447,7 @@ static int listing_fill(struct listing *l, uint64_t dir, off_t off)
 	if (r <= 0)
 		return r;
 	r = volume->ops->list(volume, dir, cookie, listing_add_entry, l);
-	/* What was read before the damage is handed out; the next call starts at it. */
+	/* Entries before the damage are returned. The next call starts at the damage. */
 	return r < 0 && l->used == 0 ? r : 0;
 }
 

@@ -20,13 +20,13 @@ struct sqfs_view {
 	struct volume *volume;
 	uid_t uid;
 	gid_t gid;
-	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
-	bool is_probed;		  /* SQFS_OPS_PROBE is there */
-	atomic_bool was_read;	  /* since somebody has set it to false */
+	bool no_open, no_opendir; /* the kernel sends no more such requests after ENOSYS */
+	bool is_probed;		  /* SQFS_OPS_PROBE exists */
+	atomic_bool was_read;	  /* content was read since this was set to false */
 	atomic_bool failed;	  /* an error of the source has been reported */
 	void (*report)(void *arg, const char *text); /* called once at most, by any thread */
 	void *report_arg;
 };
 
-/* userdata of the session is a struct sqfs_view. */
+/* The userdata of the session must be a struct sqfs_view. */
 extern const struct fuse_lowlevel_ops sqfs_ops;

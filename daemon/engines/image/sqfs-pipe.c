@@ -17,7 +17,7 @@
 #include "common/util/cleanup.h"
 
 enum {
-	PIPE_PAGE = 4096, /* a larger page takes fewer slots */
+	PIPE_PAGE = 4096, /* larger pages need fewer slots */
 	PIPE_MIN_SLOTS = 64,
 	PIPE_MAX_SIZE = INT32_MAX / 4,
 };
@@ -29,7 +29,8 @@ struct pipe {
 
 static pthread_once_t pipe_once = PTHREAD_ONCE_INIT;
 static pthread_key_t pipe_key;
-static atomic_bool pipe_useless; /* the image's file system can't, or no pipe is to be had */
+static atomic_bool pipe_useless; /* the image's file system does not support splice, or no pipe
+				  * can be made */
 
 static void pipe_free(void *arg)
 {
@@ -53,7 +54,7 @@ static void pipe_init(void)
 		abort();
 }
 
-/* Takes the thread's pipe, or a new one. */
+/* Returns the thread's pipe, or a new one. */
 static struct pipe *pipe_take(void)
 {
 	_cleanup_(pipe_freep) struct pipe *p = NULL;
@@ -126,7 +127,8 @@ static int pipe_drain(struct pipe *p, int out, size_t size)
 	return (size_t)n < size ? -EIO : 0;
 }
 
-/* Each may begin and end within a page. False: there is no such pipe. */
+/* Counts the pipe's slots that the spans need. Each span may begin and end within a page. Returns
+ * false if no pipe is large enough. */
 static bool count_slots(const struct sqfs_span *spans, size_t n_spans, size_t *n_slotsp,
 			size_t *sizep)
 {

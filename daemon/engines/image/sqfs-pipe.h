@@ -12,14 +12,15 @@ struct sqfs_span {
 	size_t size;
 };
 
-/* Is the file still what the answer is meant to be of? 0, or -errno. */
+/* Checks that the file has not changed. Returns 0 or -errno. */
 typedef int (*sqfs_check_fn)(void *arg);
 
 /*
- * Sends a head and then the spans of file fd to out, all in one splice(2), by a pipe that each
- * thread keeps. check is asked when the spans are in the pipe, which has the file's own pages, and
- * nothing is sent yet. 0: sent. -EOPNOTSUPP: not possible here, or too large for a pipe; -EIO: the
- * file is shorter; what check says; then nothing was sent. Else -errno of the sending.
+ * Sends a head and then spans of file fd to out by one splice(2), through a pipe that each thread
+ * keeps. check is called when the spans are in the pipe, which contains the file's own pages, and
+ * before anything is sent. Returns 0 if they were sent. If nothing was sent: -EOPNOTSUPP: not
+ * possible here, or too large for a pipe; -EIO: the file is shorter; or the error of check.
+ * Otherwise returns -errno of the sending.
  */
 int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
 		   const struct sqfs_span *spans, size_t n_spans, sqfs_check_fn check, void *arg);

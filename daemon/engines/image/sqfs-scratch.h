@@ -7,6 +7,6 @@
 
 #include <stddef.h>
 
-/* At least size bytes of unknown content, until this thread's next call; freed when it ends. NULL
- * without memory. */
+/* Returns at least size bytes of undefined content. They are valid until this thread's next call,
+ * and are freed when the thread ends. NULL: no memory. */
 void *sqfs_scratch_get(size_t size);

@@ -14,7 +14,7 @@
 #define SUPER_MAGIC 0x73717368u
 #define SUPER_MAGIC_SWAPPED 0x68737173u
 
-/* Fewest bytes of an inode, and of a fragment's entry. */
+/* The minimum size of an inode, and of a fragment's entry, in bytes. */
 enum { SUPER_MIN_INODE = 20, SUPER_FRAGMENT_ENTRY = 16 };
 
 static int super_check_kind(const uint8_t *p, struct error *err)
@@ -52,8 +52,8 @@ static int super_check_blocks(const struct sqfs_super *s, struct error *err)
 	return 0;
 }
 
-/* Can a table of size bytes on disk hold n things of each bytes? A metadata block has at least
- * two bytes of header and one of content. */
+/* Returns true if a table of size bytes in the image can have n entries of each bytes. A metadata
+ * block has at least two bytes of header and one of content. */
 static int super_table_holds(uint64_t size, uint64_t n, uint64_t each)
 {
 	return n * each <= (size / 3 + 1) * SQFS_META_SIZE;

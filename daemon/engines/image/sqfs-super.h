@@ -18,7 +18,8 @@ struct error;
 #define SQFS_NO_FRAGMENT UINT32_MAX
 #define SQFS_NO_XATTR UINT32_MAX
 
-/* The "size" of a data block or fragment: compressed bytes, and whether they are. */
+/* The size word of a data block or fragment: its bytes in the image, and a bit that says that they
+ * are not compressed. */
 #define SQFS_BLOCK_STORED (1u << 24)
 #define SQFS_BLOCK_SIZE(word) ((word) & (SQFS_BLOCK_STORED - 1))
 
@@ -38,15 +39,15 @@ struct sqfs_super {
 };
 
 /*
- * Reads the first bytes of a file of file_size bytes. Everything that later code relies on is
- * checked: version, block size, tables in order and inside bytes_used, bytes_used inside the file,
- * counts that the tables can hold, a compressor that exists. -EINVAL for what is no squashfs,
- * -EOPNOTSUPP for one that is not ours to read, -EIO for a damaged one; err has the sentence.
+ * Parses the first bytes of a file of file_size bytes. Checks all facts that later code relies on:
+ * version, block size, tables in order and inside bytes_used, bytes_used inside the file, counts
+ * that fit into the tables, a known compressor. Returns 0 or -errno with a message: -EINVAL: this
+ * is not squashfs; -EOPNOTSUPP: an image that we cannot read; -EIO: a damaged image.
  */
 int sqfs_super_from_data(struct sqfs_super *super, const void *data, size_t size,
 			 uint64_t file_size, struct error *err);
 
-/* Little endian numbers at any address. */
+/* Read little-endian numbers at any address. */
 static inline uint16_t sqfs_get_u16(const void *p)
 {
 	uint16_t v;

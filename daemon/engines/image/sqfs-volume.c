@@ -16,7 +16,7 @@
 #include "daemon/engines/image/volume.h"
 
 enum {
-	VOLUME_AHEAD_PART = 8, /* of the cache */
+	VOLUME_AHEAD_PART = 8, /* read-ahead may use this part of the cache */
 };
 
 _Static_assert(SQFS_MIN_BLOCK_SIZE >= VOLUME_MIN_BLOCK, "the extents of a read have room");
@@ -36,7 +36,7 @@ struct sqfs_volume {
 	struct volume volume;
 	struct sqfs_image *img;
 	struct sqfs_ahead *ahead;
-	atomic_bool has_xattrs; /* false also where it is not known yet */
+	atomic_bool has_xattrs; /* false also if this is not known yet */
 };
 
 static struct sqfs_image *get_image(struct volume *v)
@@ -44,7 +44,7 @@ static struct sqfs_image *get_image(struct volume *v)
 	return ((struct sqfs_volume *)v)->img;
 }
 
-/* Inode of a file that is shown. */
+/* Loads the inode of a file that is shown. */
 static int load_inode(struct volume *v, uint64_t ref, struct sqfs_inode *inode)
 {
 	int r = sqfs_inode_load(get_image(v), ref, inode);
@@ -54,7 +54,8 @@ static int load_inode(struct volume *v, uint64_t ref, struct sqfs_inode *inode)
 	return sqfs_type_is_shown(inode->type) ? 0 : -EIO;
 }
 
-/* Blocks to read ahead for one reader: work for each thread, in a small part of the cache. */
+/* Returns the number of blocks to read ahead for one reader: enough for all threads, but only a
+ * small part of the cache. */
 static unsigned get_reach(const struct sqfs_image *img, unsigned n_threads)
 {
 	unsigned most = (unsigned)(sqfs_image_get_cache_size(img) / VOLUME_AHEAD_PART /
@@ -169,7 +170,8 @@ static int sqfs_volume_read_link(struct volume *v, uint64_t ref,
 	return r < 0 ? r : sqfs_inode_read_link(get_image(v), &inode, text);
 }
 
-/* The kernel remembers ENOSYS: ls(1) asks for an attribute of each file. */
+/* Loads an inode for its attributes. If the volume has none, returns ENOSYS, which the kernel
+ * remembers: ls(1) asks for an attribute of each file. */
 static int load_inode_with_xattrs(struct volume *v, uint64_t ref, struct sqfs_inode *inode)
 {
 	struct sqfs_volume *s = (struct sqfs_volume *)v;
@@ -218,11 +220,12 @@ static int sqfs_volume_read(struct volume *v, uint64_t ref, uint64_t pos, size_t
 			      &read->n_extents);
 }
 
-/* The copy, if it has all of it. */
+/* Returns the descriptor of the copy if that contains the whole read; otherwise that of the
+ * image. */
 static int sqfs_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
 	const struct sqfs_image *img = get_image(v);
-	bool copied = read->n_extents > 0; /* nothing of it is in no copy */
+	bool copied = read->n_extents > 0; /* a read without extents needs no copy */
 
 	for (size_t i = 0; i < read->n_extents && copied; i++)
 		copied = sqfs_image_is_copied(img, read->extents[i].offset, read->extents[i].size);

@@ -6,5 +6,6 @@
 struct sqfs_image;
 struct volume;
 
-/* img is not taken over and outlives the volume. 0 or -ENOMEM. */
+/* Makes a volume. img still belongs to the caller and must outlive the volume. Returns 0 or
+ * -ENOMEM. */
 int sqfs_volume_new(struct volume **vp, struct sqfs_image *img);

@@ -19,27 +19,27 @@
 #include "daemon/engines/image/sqfs-meta.h"
 
 enum {
-	XATTR_OFFSET = 56, /* in the superblock, of the offset of the header */
+	XATTR_OFFSET = 56, /* position of the table's offset in the superblock */
 	XATTR_HEADER = 16,
 	XATTR_ID = 16,
 	XATTR_IDS_PER_BLOCK = SQFS_META_SIZE / XATTR_ID,
 	XATTR_KIND = 0xff,
 	XATTR_USER = 0,
-	XATTR_ELSEWHERE = 0x100, /* the value is the place of the size and the value */
+	XATTR_ELSEWHERE = 0x100, /* the value is stored elsewhere, and this is its place */
 	XATTR_PLACE = 8,
-	XATTR_MAX_COUNT = 65536, /* of a file: Linux lists no more bytes */
-	XATTR_MAX_LOOKS = 4096,	 /* when it is asked whether there are any */
+	XATTR_MAX_COUNT = 65536, /* maximum for a file: Linux lists no more bytes */
+	XATTR_MAX_LOOKS = 4096,	 /* limit of a search for user attributes */
 };
 
 #define XATTR_PREFIX "user."
 
 struct xattr_table {
-	uint64_t ids;	/* where their metadata blocks are listed */
-	uint64_t start; /* of the attributes */
+	uint64_t ids;	/* offset of the list of their metadata blocks */
+	uint64_t start; /* offset of the attributes */
 	uint32_t n_ids;
 };
 
-/* Those of one id. */
+/* A walk through the attributes of one id. */
 struct xattr_walk {
 	struct sqfs_image *img;
 	uint64_t start;
@@ -49,8 +49,8 @@ struct xattr_walk {
 
 struct xattr {
 	unsigned kind;
-	char name[SQFS_XATTR_MAX_NAME + 1]; /* with its prefix; of users alone */
-	uint32_t size;			    /* of the value, which is next to be read */
+	char name[SQFS_XATTR_MAX_NAME + 1]; /* with its prefix; only for user attributes */
+	uint32_t size;			    /* size of the value, which must be read next */
 };
 
 static struct sqfs_place xattr_get_place(uint64_t start, uint64_t ref)
@@ -58,7 +58,7 @@ static struct sqfs_place xattr_get_place(uint64_t start, uint64_t ref)
 	return (struct sqfs_place){ start + (ref >> 16), ref & 0xffff };
 }
 
-/* 1; 0: the image has none. */
+/* Reads the header of the table. Returns 1; 0: the image has none; or -errno. */
 static int xattr_read_table(struct sqfs_image *img, struct xattr_table *t)
 {
 	uint8_t offset[sizeof(uint64_t)], header[XATTR_HEADER];
@@ -108,7 +108,8 @@ static void xattr_end(struct xattr_walk *w)
 	sqfs_meta_deinit(&w->m);
 }
 
-/* 1: the next one; the value is to be read or skipped; 0: there is none. */
+/* Gets the next attribute, whose value must then be read or skipped. Returns 1; 0: there is none;
+ * or -errno. */
 static int xattr_next(struct xattr_walk *w, struct xattr *a)
 {
 	const size_t prefix = strlen(XATTR_PREFIX);
@@ -178,7 +179,7 @@ static int xattr_read_elsewhere(struct xattr_walk *w, const struct xattr *a, voi
 	return r;
 }
 
-/* 1: w is at the inode's; 0: it has none. */
+/* Begins a walk through an inode's attributes. Returns 1; 0: it has none; or -errno. */
 static int xattr_begin_inode(struct xattr_walk *w, struct sqfs_image *img,
 			     const struct sqfs_inode *inode)
 {
@@ -243,7 +244,8 @@ int sqfs_xattr_get(struct sqfs_image *img, const struct sqfs_inode *inode, const
 	return r < 0 ? r : -ENODATA;
 }
 
-/* 1: one of the id's is of users; 0; -errno. Looks at *n_looksp at most. */
+/* Returns 1 if the id has a user attribute, 0 if not, or -errno. Examines at most *n_looksp
+ * attributes. */
 static int xattr_id_is_used(struct sqfs_image *img, const struct xattr_table *t, uint32_t id,
 			    unsigned *n_looksp)
 {

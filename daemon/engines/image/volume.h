@@ -22,82 +22,86 @@ struct volume;
 
 #define VOLUME_MAX_READ (1 << 20)
 #define VOLUME_MIN_BLOCK                                                                           \
-	4096 /* extents of one read have at least this size, apart from both ends */
+	4096 /* minimum size of the extents of a read, except the first and the last */
 #define VOLUME_MAX_EXTENTS (VOLUME_MAX_READ / VOLUME_MIN_BLOCK + 2)
 #define VOLUME_MAX_NAME 256
 #define VOLUME_MAX_SYMLINK 4095
 #define VOLUME_FILE_WORDS 16
 
-/* A piece of a file's content, in memory or, where it is not compressed, in the source. */
+/* A piece of a file's content: in memory, or, if it is not compressed, in the source. */
 struct volume_extent {
-	const uint8_t *data; /* NULL: at offset in the source */
+	const uint8_t *data; /* NULL: the bytes are at offset in the source */
 	size_t size;
-	const struct sqfs_block *block; /* lent by the cache, or NULL */
+	const struct sqfs_block *block; /* the block in the cache that lends data, or NULL */
 	uint64_t offset;
 	bool hole; /* data is zeros */
 };
 
-/* An answer to read(). */
+/* The result of read(). */
 struct volume_read {
 	struct volume_extent extents[VOLUME_MAX_EXTENTS];
 	size_t n_extents;
 	uint64_t pos;
 	size_t size;
-	uint64_t file[VOLUME_FILE_WORDS]; /* what the format knows about the file */
+	uint64_t file[VOLUME_FILE_WORDS]; /* data of the format about the file */
 };
 
 struct volume_dirent {
 	uint64_t ref;
 	uint64_t number; /* st_ino */
 	mode_t type;	 /* S_IFDIR, S_IFREG or S_IFLNK */
-	uint64_t cookie; /* of the entry after this one; not set by find() */
+	uint64_t cookie; /* cookie of the next entry; not set by find() */
 	const char *name;
 };
 
-/* False: there is no room for this entry; it is not wanted. */
+/* Returns false if there is no room for this entry. */
 typedef bool (*volume_list_fn)(void *arg, const struct volume_dirent *ent);
 
 struct volume_ops {
-	/* A thread that waits for requests counts itself in *n_idle. Before other threads call. */
+	/* Called before the threads call other functions. A thread that waits for requests counts
+	 * itself in *n_idle. */
 	int (*start)(struct volume *v, const atomic_uint *n_idle, unsigned n_threads);
-	/* Everything but the owner. -EIO for what is not shown (devices, FIFOs, sockets). */
+	/* Fills st, except the owner. -EIO for types that are not shown (devices, FIFOs,
+	 * sockets). */
 	int (*stat)(struct volume *v, uint64_t ref, struct stat *st);
-	/* Its path below the root, for a message. NULL: it is not known. */
+	/* Writes the path below the root to buf, for a message. NULL: it is not known. */
 	int (*get_path)(struct volume *v, uint64_t ref, char *buf, size_t size);
-	/* st_ino of a directory and of its parent. -ENOTDIR. */
+	/* Gets st_ino of a directory and of its parent. -ENOTDIR. */
 	int (*get_numbers)(struct volume *v, uint64_t dir, uint64_t *numberp, uint64_t *parentp);
-	/* 1: found, with ent->name not set; 0: not there, or not shown. */
+	/* Finds a name. Returns 1: found (ent->name is not set); 0: it does not exist or is not
+	 * shown. */
 	int (*find)(struct volume *v, uint64_t dir, const char *name, struct volume_dirent *ent);
-	/* Gives the entries from a cookie on (0: the first) until add() refuses one. "." and ".."
-	 * are no entries. Entries before the damage are given. */
+	/* Calls add() for the entries from a cookie on (0: the first), until add() returns false.
+	 * "." and ".." are not entries. If the directory is damaged, the entries before the damage
+	 * are listed. */
 	int (*list)(struct volume *v, uint64_t dir, uint64_t cookie, volume_list_fn add, void *arg);
-	/* NUL-terminated. */
+	/* Reads the target of a link, NUL-terminated. */
 	int (*read_link)(struct volume *v, uint64_t ref, char text[static VOLUME_MAX_SYMLINK + 1]);
 
-	/* Extended attributes of users: the names, each NUL-terminated, or the value of one, to
-	 * buf. Their size; -ENODATA; -ERANGE: it is more; -ENOSYS: no file of the volume has any.
-	 * NULL: the same. */
+	/* Write to buf the names of user attributes, each NUL-terminated, or the value of one.
+	 * Return the size; -ENODATA; -ERANGE: size is too small; -ENOSYS: no file of the volume has
+	 * attributes. A NULL function means the same. */
 	int (*list_xattrs)(struct volume *v, uint64_t ref, char *buf, size_t size);
 	int (*get_xattr)(struct volume *v, uint64_t ref, const char *name, void *buf, size_t size);
 
-	/* Lends up to size bytes from pos on: fewer at the end of the file. To be released on
-	 * success. */
+	/* Lends up to size bytes from pos on; fewer only at the end of the file. After success,
+	 * release() must be called. */
 	int (*read)(struct volume *v, uint64_t ref, uint64_t pos, size_t size,
 		    struct volume_read *read);
-	/* The descriptor in which the extents that are not in memory have their offsets. -errno:
-	 * the source can't be read. */
+	/* Returns the descriptor of the source, in which extents without data have their offsets.
+	 * -errno: the source cannot be read. */
 	int (*get_fd)(struct volume *v, const struct volume_read *read);
-	/* Is the source still what it was, now that bytes of get_fd()'s are on their way? 0 or
-	 * -errno. NULL: it is not looked at. */
+	/* Called when bytes of get_fd() are in a pipe: checks that the source has not changed.
+	 * Returns 0 or -errno. NULL: not checked. */
 	int (*check)(struct volume *v);
-	/* Reads what is not in memory to buf, which has room for all of it. */
+	/* Reads the extents without data to buf, which has room for all of them. */
 	int (*load)(struct volume *v, struct volume_read *read, void *buf);
 	void (*release)(struct volume *v, struct volume_read *read);
-	/* After the answer: may prepare what a sequential reader asks for next. NULL: does nothing.
-	 */
+	/* Called after the answer was sent: may read ahead for a sequential reader. NULL: does
+	 * nothing. */
 	void (*read_ahead)(struct volume *v, const struct volume_read *read);
 
-	/* Less memory for what is cached, or as much again, while it is read. */
+	/* Changes the size of the cache, also while files are read. */
 	void (*set_cache_size)(struct volume *v, uint64_t size);
 
 	void (*statfs)(struct volume *v, struct statvfs *st);
@@ -107,11 +111,11 @@ struct volume_ops {
 /* The first member of each format's own struct. */
 struct volume {
 	const struct volume_ops *ops;
-	const char *noun; /* for messages: "image" */
+	const char *noun; /* for messages, such as "image" */
 	uint64_t root;
 };
 
-/* NULL is fine. */
+/* v may be NULL. */
 static inline void volume_free(struct volume *v)
 {
 	if (v)

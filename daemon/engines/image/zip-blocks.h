@@ -19,25 +19,25 @@ struct zip_blocks;
 #define ZIP_BLOCK_SIZE (128u << 10)
 
 struct zip_member {
-	uint32_t id; /* another for each */
+	uint32_t id; /* unique for each member */
 	uint32_t crc;
-	uint64_t start, packed; /* in the file */
+	uint64_t start, packed; /* offset and size in the file */
 	uint64_t size;		/* not 0, and below 2^48 */
 };
 
-/* fd stays the caller's. check: asked after each read whether the file is still the one that it
- * was: 0 or -errno. memory: for blocks and states. 0 or -ENOMEM. */
+/* fd still belongs to the caller. check: called after each read, checks that the file has not
+ * changed; returns 0 or -errno. memory: bytes for blocks and states. Returns 0 or -ENOMEM. */
 int zip_blocks_new(struct zip_blocks **bp, int fd, int (*check)(void *arg), void *arg,
 		   size_t memory);
-/* Nothing is lent any more. */
+/* All blocks must have been released. */
 void zip_blocks_free(struct zip_blocks *b);
 DEFINE_FREEP(struct zip_blocks, zip_blocks_free)
 
-/* Less, or as much again, while blocks are asked for. */
+/* Changes the memory limit, also while blocks are used. */
 void zip_blocks_set_memory(struct zip_blocks *b, size_t memory);
 
-/* Lends block i of a member: ZIP_BLOCK_SIZE bytes, and of the last what is left. -EBADMSG: the
- * member is damaged; -ENOMEM, what pread() or check said. */
+/* Lends block i of a member: ZIP_BLOCK_SIZE bytes; the last block has fewer. -EBADMSG: the member
+ * is damaged; -ENOMEM; or the error of pread() or check. */
 int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_t i,
 		       const struct sqfs_block **blockp);
 void zip_blocks_release(struct zip_blocks *b, const struct sqfs_block *block);

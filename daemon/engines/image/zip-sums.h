@@ -17,28 +17,30 @@
 struct archive_index;
 struct zip_sums;
 
-/* What is known about a member. */
+/* The state of a member's checksum. */
 enum zip_sums_state {
 	ZIP_SUMS_UNKNOWN,
 	ZIP_SUMS_RIGHT,
 	ZIP_SUMS_WRONG,
-	ZIP_SUMS_LOST, /* bytes were read, and nobody knows their sums any more */
-	ZIP_SUMS_LEFT, /* the same, and it is too large to be read again */
+	ZIP_SUMS_LOST, /* bytes were read, but their sums are not known any more */
+	ZIP_SUMS_LEFT, /* the same, and the member is too large to be read again */
 };
 
-/* The index has to live as long, and fd stays the caller's. 0 or -ENOMEM. */
+/* The index must live as long as the result; fd still belongs to the caller. Returns 0 or
+ * -ENOMEM. */
 int zip_sums_new(struct zip_sums **zp, struct archive_index *x, int fd);
 void zip_sums_free(struct zip_sums *z);
 DEFINE_FREEP(struct zip_sums, zip_sums_free)
 
-/* i is an entry of the index. */
+/* i: number of an entry in the index. */
 enum zip_sums_state zip_sums_get_state(const struct zip_sums *z, uint32_t i);
-/* Has it content that has to pass zip_sums_add()? */
+/* Returns true if the member's content must be passed to zip_sums_add(). */
 bool zip_sums_wants(const struct zip_sums *z, uint32_t i);
 
-/* n bytes, at least one, of member i, which are at pos in it and go to a reader now. 0; -EBADMSG:
- * the member is damaged; -ENOMEM; what pread() said. */
+/* Adds n bytes (at least one) of member i, which begin at pos in it and are about to be given to a
+ * reader. Returns 0; -EBADMSG: the member is damaged; -ENOMEM; or the error of pread(). */
 int zip_sums_add(struct zip_sums *z, uint32_t i, uint64_t pos, const void *data, size_t n);
 
-/* As inflate_add_crc(a, B, n), where b is inflate_add_crc(0, B, n): B itself is not needed. */
+/* Returns inflate_add_crc(a, B, n) for n bytes B with b = inflate_add_crc(0, B, n). The bytes B are
+ * not needed. */
 uint32_t zip_sums_join(uint32_t a, uint32_t b, uint64_t n);

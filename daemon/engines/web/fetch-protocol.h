@@ -21,4 +21,4 @@
 
 #define FETCH_MAX_THREADS 64
 #define FETCH_PROGRAM "stage-fetch"
-#define FETCH_STEP (1u << 20) /* op=came after so many bytes */
+#define FETCH_STEP (1u << 20) /* bytes between two op=came */

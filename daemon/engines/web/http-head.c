@@ -7,7 +7,7 @@
 #include "common/util/parse.h"
 #include "common/util/suffix.h"
 
-/* value[0..n) without blanks around it; cut if too long. False: it was. */
+/* Copies value[0..n) without the blanks around it. Returns false if it was too long and was cut. */
 static bool copy_value(char *buf, size_t size, const char *value, size_t n)
 {
 	size_t m = n < size ? n : size - 1;
@@ -48,7 +48,7 @@ static bool read_number(const char **pp, uint64_t *valuep)
 	return parse_uint64(text, valuep) == 0;
 }
 
-/* "bytes 0-99/1234", "bytes 0-99/" and a star, "bytes " and a star "/1234" */
+/* Parses "bytes 0-99/1234"; "*" may be in place of the size or of the range. */
 static bool read_range(struct http_head *h, const char *p)
 {
 	uint64_t last;
@@ -78,7 +78,7 @@ static void read_length(struct http_head *h, const char *value)
 		h->length_bad = true;
 }
 
-/* `attachment; filename="x.zip"`. What is encoded (filename*=) ends as what is not. */
+/* Parses `attachment; filename="x.zip"`. An encoded name (filename*=) may end in the same way. */
 static void read_disposition(struct http_head *h, const char *value, size_t n)
 {
 	char text[HTTP_NAME_SIZE + 128];
@@ -160,7 +160,8 @@ bool http_validator_is_same(const struct http_validator *a, const struct http_va
 	return !strcmp(a->modified, b->modified);
 }
 
-/* What goes into a request: there are servers that take a CR alone for the end of a line. */
+/* Returns true if the text may be sent in a request. Some servers accept a single CR as the end of
+ * a line. */
 static bool is_plain(const char *text)
 {
 	while ((unsigned char)*text >= ' ' && *text != 0x7f)
@@ -175,8 +176,8 @@ const char *http_validator_for_range(const struct http_validator *v)
 	return v->modified[0] && is_plain(v->modified) ? v->modified : NULL;
 }
 
-/* "aws-chunked" is how an object was sent to S3, not how it is kept: some servers (Ceph's) keep the
- * word all the same, and say it again. */
+/* Returns true if the list names an encoding. "aws-chunked" does not count: it describes how an
+ * object was sent to S3, and some servers (Ceph) store the word and send it again. */
 static bool names_encoding(const char *list)
 {
 	size_t n;

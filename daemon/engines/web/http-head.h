@@ -7,54 +7,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HTTP_HEAD_MAX_SIZE (64 * 1024) /* of all lines of an answer */
+#define HTTP_HEAD_MAX_SIZE (64 * 1024) /* limit for all lines of an answer */
 #define HTTP_HEAD_MAX_URL 4096
 #define HTTP_NAME_SIZE 256
-#define HTTP_END UINT64_MAX /* of a size: not known; of a range: all from there on */
+#define HTTP_END UINT64_MAX /* size: not known; range: to the end */
 
 /* Identifies one state of an object. */
 struct http_validator {
-	char etag[256];	   /* with its quotes, and W/ where it is weak; "": none */
-	char modified[64]; /* Last-Modified, as text; "": none */
+	char etag[256];	   /* with its quotes, and with W/ if it is weak; "": none */
+	char modified[64]; /* text of Last-Modified; "": none */
 };
 
-/* What was learned of an object when its bytes, or some of them, had come. */
+/* Facts about an object, after all or some of its bytes were received. */
 struct http_reply {
-	uint64_t total; /* of the object; HTTP_END: not known */
-	bool ranges;	/* the server gives parts */
+	uint64_t total; /* size of the object; HTTP_END: not known */
+	bool ranges;	/* the server supports ranges */
 	struct http_validator validator;
-	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it
-				    */
-	uint64_t bytes;		   /* that came */
+	char name[HTTP_NAME_SIZE]; /* from Content-Disposition, or from the final address */
+	uint64_t bytes;		   /* bytes received */
 };
 
 struct http_head {
 	int status;
 	char reason[64];
 	uint64_t length;
-	unsigned n_lengths; /* lines of Content-Length */
-	bool length_bad;    /* one of them is no number */
+	unsigned n_lengths; /* number of Content-Length lines */
+	bool length_bad;    /* one of them is not a number */
 	bool chunked;
 	bool has_range, range_bad;	/* Content-Range */
-	uint64_t range_from, range_end; /* end: behind the last byte; both 0 for "*" */
-	uint64_t range_total;		/* UINT64_MAX: "*" */
+	uint64_t range_from, range_end; /* range_end: offset after the last byte; both are 0 for
+					 * "*" */
+	uint64_t range_total;		/* UINT64_MAX for "*" */
 	struct http_validator validator;
 	char location[HTTP_HEAD_MAX_URL];
-	bool location_bad; /* too long */
+	bool location_bad; /* the address was too long */
 	char retry_after[64];
 	char encoding[64];
-	char name[HTTP_NAME_SIZE]; /* of Content-Disposition; "": none */
-	size_t size;		   /* of all lines so far */
+	char name[HTTP_NAME_SIZE]; /* from Content-Disposition; "": none */
+	size_t size;		   /* size of all lines so far */
 };
 
-/* The next line, without regard to its end; a line of status begins anew. 0, -E2BIG: more than
- * HTTP_HEAD_MAX_SIZE in all. */
+/* Parses the next line, with or without its line end. A status line begins a new answer. Returns 0,
+ * or -E2BIG: all lines have more than HTTP_HEAD_MAX_SIZE bytes. */
 int http_head_add(struct http_head *h, const char *line, size_t size);
 
-/* Do both speak of the same bytes, as far as they say? */
+/* Returns true if both can belong to the same bytes, by the fields that both have. */
 bool http_validator_is_same(const struct http_validator *a, const struct http_validator *b);
-/* For If-Range: a strong ETag, else the date; NULL where there is neither, or control bytes are in
- * them. */
+/* Returns the value for If-Range: a strong ETag, or else the date. NULL if there is neither, or if
+ * it contains control bytes. */
 const char *http_validator_for_range(const struct http_validator *v);
-/* The type of content: is it a name whose bytes are compressed anyway (x.tar.gz)? */
+/* Returns true if the answer has no Content-Encoding that must be decoded. A name such as x.tar.gz
+ * may have one, because the content is compressed in any case. */
 bool http_head_may_be_encoded(const struct http_head *h, const char *url);

@@ -40,7 +40,7 @@ bool s3_url_decode(char *text)
 	return true;
 }
 
-/* Of a character, as UTF-8; 0: there is none of that number. */
+/* Writes a character as UTF-8. Returns its size; 0: no character has this number. */
 static size_t put_character(unsigned long n, char out[static 4])
 {
 	if (n == 0 || n > 0x10ffff || (n >= 0xd800 && n < 0xe000))
@@ -67,7 +67,7 @@ static size_t put_character(unsigned long n, char out[static 4])
 	return 4;
 }
 
-/* &#39; and &#x27; name: what is between "&#" and ";". */
+/* Reads a character by its number: &#39; or &#x27;. name: the text between "&#" and ";". */
 static size_t read_number(const char *name, char out[static 4])
 {
 	int base = *name == 'x' ? 16 : 10;
@@ -82,7 +82,8 @@ static size_t read_number(const char *name, char out[static 4])
 	return *end ? 0 : put_character(n, out);
 }
 
-/* &amp;, its four brothers, and characters by their numbers; how many bytes it stands for. */
+/* Reads &amp; or one of the four other names, or a character by its number. Returns the size of the
+ * result. */
 static size_t read_entity(const char **pp, const char *end, char out[static 4])
 {
 	static const struct {
@@ -133,7 +134,8 @@ static bool copy_text(const char *p, const char *end, char *buf, size_t size)
 
 /* ---- elements ---- */
 
-/* The next tag: its name with a "/" in front at its end; what is before it begins at *textp. */
+/* Finds the next tag: its name, and the text before it, which begins at *textp. The name of an end
+ * tag begins with "/". */
 static bool next_tag(struct xml *x, const char **textp, char name[static 64])
 {
 	const char *open, *close;
@@ -144,7 +146,7 @@ static bool next_tag(struct xml *x, const char **textp, char name[static 64])
 	close = open ? memchr(open, '>', (size_t)(x->end - open)) : NULL;
 	if (!open)
 		return false;
-	x->bad = !close || open[1] == '!'; /* types, comments, sections */
+	x->bad = !close || open[1] == '!'; /* declarations of types, comments, CDATA sections */
 	if (x->bad)
 		return false;
 	x->p = close + 1;
@@ -177,7 +179,7 @@ bool s3_xml_get(const char *data, size_t size, const char *name, char *buf, size
 	return false;
 }
 
-/* As it is written a key may be three times as long. */
+/* Reads a key. In its encoded form, it may be three times as long. */
 static bool read_key(struct s3_object *o, const struct s3_page *page, const char *p,
 		     const char *end)
 {
@@ -215,7 +217,8 @@ static int refuse(struct error *err)
 	return error_set(err, EBADMSG, "the listing can't be read");
 }
 
-/* Servers that don't know the wish give keys as they are, and don't say that they heard it. */
+/* Returns true if the page says that its keys are encoded. Servers that do not support this send
+ * plain keys and do not say so. */
 static bool is_encoded(const char *data, size_t size)
 {
 	char how[8];
@@ -250,7 +253,8 @@ int s3_list_read(const char *data, size_t size, struct s3_page *page,
 			r = take(arg, &o, err);
 			if (r != 0)
 				return r;
-		} else if (name[0] == '/' && !strcmp(name + 1, last)) { /* a leaf */
+			/* the end of an element without children */
+		} else if (name[0] == '/' && !strcmp(name + 1, last)) {
 			if (!read_field(&o, page, inside, last, text,
 					memchr(text, '<', (size_t)(x.end - text))))
 				return refuse(err);

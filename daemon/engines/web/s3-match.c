@@ -19,7 +19,7 @@ size_t s3_pattern_prefix(const char *pattern)
 bool s3_match(const char *pattern, const char *key)
 {
 	const char *begin = pattern, *star = NULL,
-		   *from = NULL; /* behind the last "*", and what it leaves */
+		   *from = NULL; /* position after the last "*", and the rest of the key there */
 
 	for (;;) {
 		if (*pattern == '*') {

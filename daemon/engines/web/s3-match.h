@@ -9,7 +9,8 @@
 
 bool s3_is_pattern(const char *key);
 
-/* How many bytes of the pattern each key that fits begins with. */
+/* Returns the number of bytes at the beginning of the pattern with which each matching key
+ * begins. */
 size_t s3_pattern_prefix(const char *pattern);
 
 bool s3_match(const char *pattern, const char *key);

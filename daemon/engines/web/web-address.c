@@ -47,7 +47,7 @@ static bool read_address(const struct sockaddr *sa, unsigned char out[static 16]
 	return true;
 }
 
-/* "10.0.0.0/8" of n bytes. */
+/* Parses a network such as "10.0.0.0/8", which has n bytes. */
 static bool read_network(const char *text, size_t n, unsigned char out[static 16], unsigned *bitsp)
 {
 	char copy[64], *slash;

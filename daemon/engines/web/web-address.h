@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Reachable from everywhere: not of this node, a link, a site, a test, a multicast. IPv4 within
- * IPv6 is looked at as IPv4. */
+/* Returns true for addresses that are reachable from everywhere: not those of this node, a link, a
+ * site, a test or a multicast. IPv4 in IPv6 counts as IPv4. */
 bool web_address_is_public(const struct sockaddr *sa);
 
-/* Is it in one of the networks, "10.0.0.0/8,fd00::/8,127.0.0.1"? What can't be read has nobody in
- * it. */
+/* Returns true if the address is in one of the networks, such as "10.0.0.0/8,fd00::/8,127.0.0.1". A
+ * network that cannot be parsed contains no address. */
 bool web_address_is_in(const struct sockaddr *sa, const char *networks);

@@ -23,7 +23,7 @@ static void take_rule(struct web *web, char *value)
 		*tab = '\0';
 }
 
-/* Words that are not known are those of a newer stagingd, which tightens nothing by them. */
+/* Takes a line. Unknown words come from a newer stagingd, and never make the rules stricter. */
 static void take_line(struct web *web, const char *word, char *value)
 {
 	if (!strcmp(word, "allow"))
@@ -90,7 +90,7 @@ void web_free(struct web *web)
 
 char *web_show(const char *url, char *buf, size_t size)
 {
-	/* keys of S3 and paths may have them */
+	/* paths and keys of S3 may contain ? and # */
 	size_t n = strstr(url, "://") && strncmp(url, "s3://", 5) ? strcspn(url, "?#")
 								  : strlen(url);
 
@@ -124,7 +124,7 @@ int web_check_url(const struct web *web, const char *url, const struct web_rule 
 	return error_set_hint(err, -EPERM, "stagectl list --site shows what may be staged");
 }
 
-/* A rule that names its host by address has listed it. */
+/* Returns true if the rule's host is an address, which is allowed then. */
 static bool names_address(const struct web_rule *rule, const struct sockaddr *sa)
 {
 	struct url url;

@@ -26,31 +26,33 @@ struct error;
 
 struct web_rule {
 	char *pattern;
-	char *networks; /* that its hosts may be in, beside the public ones; "" */
+	char *networks; /* networks that its hosts may be in, in addition to public ones; "":
+			 * none */
 };
 
 struct web {
 	struct web_rule *rules;
 	size_t n_rules;
 	const char *proxy, *cafile, *endpoint, *region; /* "": none */
-	struct web_rule s3;				/* of the endpoint: its networks */
+	struct web_rule s3;				/* rule of the endpoint, for its networks */
 	bool anonymous;
 
-	char *text; /* what they point into */
+	char *text; /* the text that the strings above point into */
 };
 
 int web_new_from_text(struct web **webp, const char *text, struct error *err);
 void web_free(struct web *web);
 DEFINE_FREEP(struct web, web_free)
 
-/* The rule that covers an address of http:// or https://. -EPERM with the sentence: none does. */
+/* Finds the rule that allows an http:// or https:// address. -EPERM with a message: there is
+ * none. */
 int web_check_url(const struct web *web, const char *url, const struct web_rule **rulep,
 		  struct error *err);
 
-/* May a host of that rule have this address? */
+/* Returns true if a host of this rule may have this address. */
 bool web_rule_allows(const struct web_rule *rule, const struct sockaddr *sa);
-/* The same, of an address as text; of what is none false. */
+/* The same for an address as text. Returns false if it is not an address. */
 bool web_rule_allows_text(const struct web_rule *rule, const char *address);
 
-/* Without its query, for people. Returns buf. */
+/* Writes the address without its query to buf, for messages. Returns buf. */
 char *web_show(const char *url, char *buf, size_t size);
