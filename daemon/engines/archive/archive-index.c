@@ -19,7 +19,7 @@
 enum {
 	INDEX_MAX_LINK = 4095,
 	INDEX_DIR_MODE = 0755,
-	INDEX_MAX_REPLACED = 64 << 20, /* bytes */
+	INDEX_MAX_REPLACED = 64 << 20, /* in bytes */
 	INDEX_NS = (1 << 30) - 1,
 };
 
@@ -29,9 +29,9 @@ struct archive_index {
 	uint32_t n_numbers;
 	bool has_hard_links;
 	uint64_t replaced_size; /* see note_replaced() */
-	const char *dir;	/* where members go, lent; "" is the top */
-	uint64_t first_piece;	/* of the sparse file that is added next */
-	uint64_t piece_end;	/* of its last one, in it */
+	const char *dir;	/* directory of new members, lent; "": the top */
+	uint64_t first_piece;	/* first piece of the sparse file that is added next */
+	uint64_t piece_end;	/* end of its last piece, in the file */
 	uint64_t packed;	/* bytes of its pieces */
 	struct archive_counts counts;
 };
@@ -41,7 +41,7 @@ static uint32_t find(const struct archive_index *x, uint32_t parent, const char 
 	return archive_table_find(&x->t, parent, name, n);
 }
 
-/* A directory, until it is said to be something else. */
+/* Adds an entry, which is a directory at first. */
 static int add_record(struct archive_index *x, uint32_t parent, const char *name, size_t n,
 		      uint32_t *ip, struct error *err)
 {
@@ -132,7 +132,8 @@ int archive_index_add_piece(struct archive_index *x, uint64_t pos, uint64_t size
 	uint64_t at = x->packed;
 
 	x->packed += size;
-	if (x->t.n_pieces > x->first_piece && pos == x->piece_end) { /* no hole between them */
+	/* there is no hole between the two pieces */
+	if (x->t.n_pieces > x->first_piece && pos == x->piece_end) {
 		x->piece_end += size;
 		return 0;
 	}
@@ -182,7 +183,7 @@ static bool is_dir(const struct archive_index *x, uint32_t i)
 	return x->t.records[i].type == MEMBER_DIR;
 }
 
-/* The directory path[0..n), made where it is missing. */
+/* Gets the directory path[0..n), and makes it if it is missing. */
 static int get_dir(struct archive_index *x, const char *path, size_t n, uint32_t *dirp,
 		   struct error *err)
 {
@@ -205,8 +206,8 @@ static int get_dir(struct archive_index *x, const char *path, size_t n, uint32_t
 	return r;
 }
 
-/* What is at a path; ARCHIVE_INDEX_NONE: nothing, or there is something else than a directory on
- * the way. */
+/* Finds the entry at a path. ARCHIVE_INDEX_NONE: there is none, or a part of the path is not a
+ * directory. */
 static uint32_t find_path(const struct archive_index *x, const char *path)
 {
 	uint32_t i = ARCHIVE_INDEX_ROOT;
@@ -229,8 +230,8 @@ static void set_meta(struct archive_record *rec, const struct member *m)
 	rec->mtime_ns = (uint64_t)m->mtime_ns & INDEX_NS;
 }
 
-/* What was replaced leaves its number, and the text of its link, as hard links may share both. So
- * n_numbers can't overflow either. */
+/* A replaced entry keeps its number, and the text of its link, because hard links may share both.
+ * This limits them, so n_numbers cannot overflow. */
 static int note_replaced(struct archive_index *x, struct archive_record *rec, const char *path,
 			 struct error *err)
 {
@@ -317,7 +318,8 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 	return 0;
 }
 
-/* Shares what its target has now: a later member of the target's name does not change it. */
+/* Adds a hard link with the present data of its target: a later member with the target's name does
+ * not change it. */
 static int add_hardlink(struct archive_index *x, const char *path, const struct member *m,
 			struct error *err)
 {
@@ -363,7 +365,8 @@ static int add_dir(struct archive_index *x, const char *path, const struct membe
 	uint32_t i;
 	int r = get_dir(x, path, strlen(path), &i, err);
 
-	if (r == 0 && (!*x->dir || strcmp(path, x->dir) != 0)) /* the "./" of an archive in it */
+	/* not for the "./" of an archive in the archive */
+	if (r == 0 && (!*x->dir || strcmp(path, x->dir) != 0))
 		set_meta(&x->t.records[i], m);
 	return r;
 }
@@ -445,7 +448,8 @@ const char *archive_index_get_text(const struct archive_index *x, uint64_t at)
 const struct archive_piece *archive_index_get_pieces(const struct archive_index *x,
 						     const struct archive_record *rec)
 {
-	return x->t.pieces ? x->t.pieces + rec->packed : NULL; /* all files are holes alone */
+	/* NULL: all sparse files consist of holes only */
+	return x->t.pieces ? x->t.pieces + rec->packed : NULL;
 }
 
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,

@@ -19,7 +19,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/log.h"
 
-#define LATE_NAME "libarchive.so.13" /* of all versions from 3.0 on */
+#define LATE_NAME "libarchive.so.13" /* the name for all versions from 3.0 on */
 
 /* result, name, parameters, arguments */
 #define LATE_FUNCTIONS(F)                                                                          \
@@ -89,7 +89,7 @@ static struct {
 
 static const struct late_symbol {
 	const char *name;
-	void *place; /* of the pointer */
+	void *place; /* address of the pointer to the function */
 } late_symbols[] = { { "archive_read_new", &late.archive_read_new },
 		     { "archive_set_error", &late.archive_set_error },
 		     LATE_FUNCTIONS(LATE_SYMBOL) };
@@ -137,5 +137,5 @@ void archive_set_error(struct archive *a, int errnum, const char *format, ...)
 	late.archive_set_error(a, errnum, "%s", text);
 }
 
-/* Nobody has a struct archive without archive_read_new(). */
+/* Without archive_read_new(), there is no struct archive, so these pointers are set. */
 LATE_FUNCTIONS(LATE_CALL)

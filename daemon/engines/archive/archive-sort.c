@@ -14,11 +14,11 @@
 #include "daemon/engines/copy/stage-io.h"
 
 enum {
-	SORT_LISTS = 32,      /* of one entry, two, four, … */
-	SORT_CHECK = 1 << 16, /* comparisons */
+	SORT_LISTS = 32,      /* lists of one entry, two, four, … */
+	SORT_CHECK = 1 << 16, /* comparisons between two checks for a cancellation */
 };
 
-/* A list is the number of its first entry, and n_links is that of the one after each. */
+/* A list is the number of its first entry. n_links of each entry is the number of the next one. */
 struct sorter {
 	struct archive_record *records;
 	const char *texts;
@@ -66,7 +66,7 @@ static uint32_t merge(struct sorter *s, uint32_t a, uint32_t b)
 	return list;
 }
 
-/* All but the root. */
+/* Sorts all entries except the root. */
 static uint32_t sort(struct sorter *s, uint32_t n)
 {
 	uint32_t lists[SORT_LISTS], all = ARCHIVE_INDEX_NONE;
@@ -88,7 +88,7 @@ static uint32_t sort(struct sorter *s, uint32_t n)
 	return all;
 }
 
-/* From a list to places. */
+/* Numbers the entries of a list by their places. */
 static void number_list(struct archive_record *records, uint32_t i)
 {
 	uint32_t place = ARCHIVE_INDEX_ROOT, next;
@@ -129,8 +129,7 @@ int archive_sort(struct archive_record *records, uint32_t n, const char *texts, 
 	return 0;
 }
 
-/* Directories get the range of their entries and their number of links, as in other file systems.
- */
+/* Sets the range of each directory's entries, and its number of links, as in other file systems. */
 static void set_ranges(struct archive_record *records, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -147,7 +146,7 @@ static void set_ranges(struct archive_record *records, uint32_t n)
 	}
 }
 
-/* The sizes of sparse files have hardly a bound. */
+/* Sizes of sparse files have almost no limit, so the sum is limited. */
 static void add_bytes(struct archive_counts *c, uint64_t n)
 {
 	c->bytes = n < UINT64_MAX - c->bytes ? c->bytes + n : UINT64_MAX;
@@ -169,7 +168,7 @@ static void count_records(const struct archive_record *records, uint32_t n,
 	c->n_records = n;
 }
 
-/* links: NULL, or room for each number. */
+/* links: NULL, or an array with room for each number. */
 static void set_links(struct archive_record *records, uint32_t n, uint32_t *links)
 {
 	for (uint32_t i = 0; i < n && links; i++)

@@ -14,13 +14,13 @@ enum {
 	TABLE_MIN_PIECES = 256,
 	TABLE_MAX_RECORDS = 1 << 30,
 	TABLE_RECORDS_A_BUCKET = 2,
-	TABLE_STEP_PART = 8, /* of what is reserved */
+	TABLE_STEP_PART = 8, /* the part of the present reservation that is added at once */
 	TABLE_MIN_STEP = 64 << 10,
 };
 
 /* ---- memory ---- */
 
-/* The same, or room for more. */
+/* Gives the array room for n elements of size bytes. Its content stays. */
 static int resize(struct archive_array *a, uint64_t n, size_t size, struct error *err)
 {
 	size_t bytes = (size_t)n * size;
@@ -46,7 +46,7 @@ static void clear(struct archive_array *a)
 	*a = (struct archive_array){ 0 };
 }
 
-/* In steps that are not too many, or to the byte where there is no more. */
+/* Reserves memory up to need bytes: in large steps, or, if there is no more memory, exactly. */
 static int reserve(struct archive_table *t, uint64_t need, struct error *err)
 {
 	uint64_t least = need - t->reserved, step = t->reserved / TABLE_STEP_PART;
@@ -80,8 +80,8 @@ int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error 
 	return r;
 }
 
-/* For n_records in all and n more bytes of text. A record's NUL is part of its ARCHIVE_INDEX_ENTRY.
- */
+/* Reserves memory for n_records entries in total, and n more bytes of text. The NUL of a name is
+ * part of ARCHIVE_INDEX_ENTRY. */
 static int reserve_for(struct archive_table *t, uint32_t n_records, size_t n, struct error *err)
 {
 	return reserve(t,
@@ -140,7 +140,7 @@ static int make_room(struct archive_table *t, struct error *err)
 
 /* ---- sorted names ---- */
 
-/* With the last name of the run: as memcmp() has it. */
+/* Compares a name with the last one of the run. Returns as memcmp() does. */
 static int compare_with_run(const struct archive_table *t, const char *name, size_t n)
 {
 	const struct archive_record *last = &t->records[t->run_last];
@@ -150,7 +150,8 @@ static int compare_with_run(const struct archive_table *t, const char *name, siz
 	return c != 0 ? c : (n > n_last) - (n < n_last);
 }
 
-/* The entry that comes next is going to be added. The first one of a directory follows it. */
+/* Called before an entry is added: continues the run, or begins one if this is the first entry
+ * directly after its directory. */
 static void note_run(struct archive_table *t, uint32_t parent, const char *name, size_t n)
 {
 	bool goes_on = parent == t->run_parent && compare_with_run(t, name, n) > 0;
@@ -200,7 +201,7 @@ void archive_table_deinit(struct archive_table *t)
 	clear(&t->piece_array);
 }
 
-/* It is reserved. */
+/* Appends a text, for which memory was reserved. */
 static int append_text(struct archive_table *t, const char *text, size_t n, uint64_t *atp,
 		       struct error *err)
 {
@@ -269,7 +270,7 @@ int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, 
 void archive_table_finish(struct archive_table *t)
 {
 	clear(&t->bucket_array);
-	if (resize(&t->record_array, t->n, sizeof(*t->records), NULL) == 0) /* smaller */
+	if (resize(&t->record_array, t->n, sizeof(*t->records), NULL) == 0) /* makes it smaller */
 		t->records = t->record_array.data;
 	if (resize(&t->text_array, t->n_texts, 1, NULL) == 0)
 		t->texts = t->text_array.data;

@@ -4,7 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE 4096 /* of larger ones a part is read, and then the rest */
+#define PAGE 4096 /* if pages are larger, a part is read first, then the rest */
 
 ssize_t cached_read(int fd, void *buf, size_t size, uint64_t offset)
 {
@@ -13,7 +13,7 @@ ssize_t cached_read(int fd, void *buf, size_t size, uint64_t offset)
 	return preadv2(fd, &iov, 1, (off_t)offset, RWF_NOWAIT);
 }
 
-/* To the end of the page, if it takes its time. */
+/* Reads to the end of the page, and waits for it. */
 static ssize_t read_page(int fd, char *buf, size_t size, uint64_t offset)
 {
 	size_t room = PAGE - offset % PAGE;

@@ -9,7 +9,8 @@
 #include "common/util/error.h"
 #include "common/util/strutil.h"
 
-/* Does the input end before it is complete? libarchive has one code for it and for damage. */
+/* Returns true if the text says that the input ends too early. libarchive has the same code for
+ * this and for damage. */
 static bool is_cut_off(const char *text)
 {
 	static const char *const words[] = { "truncated", "premature", "unexpected end",
@@ -24,7 +25,7 @@ static bool is_cut_off(const char *text)
 	return false;
 }
 
-/* Of its own it needs little: it was a dictionary that a header asks for. */
+/* libarchive itself needs little memory, so the header has asked for a large dictionary. */
 static int refuse_size(struct error *err)
 {
 	error_set(err, ENOMEM, "unpacking it needs more than %u MiB of memory, or than there is",
@@ -33,7 +34,7 @@ static int refuse_size(struct error *err)
 			      "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
 }
 
-/* method: "(9: deflation-64-bit)", or NULL */
+/* method: such as "(9: deflation-64-bit)", or NULL */
 static int refuse_method(const char *method, struct error *err)
 {
 	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
@@ -43,7 +44,7 @@ static int refuse_method(const char *method, struct error *err)
 			      "it again by zip -r");
 }
 
-/* libarchive's bound is 1 MiB. Names can't be that long: it is an attribute, or a comment. */
+/* libarchive's limit is 1 MiB. Names cannot be so long, so this is an attribute or a comment. */
 static int refuse_special_header(struct error *err)
 {
 	error_set(err, EINVAL, "the attributes of a member are larger than 1 MiB");
@@ -60,7 +61,7 @@ int decode_error_set(int e, const char *text, struct error *err)
 		return refuse_method(strchr(text, '('), err);
 	if (!strcmp(text, "Special header too large"))
 		return refuse_special_header(err);
-	/* "Truncated" inside of a sentence, but "ZIP" */
+	/* lower case, because it is inside a sentence, except for "ZIP" */
 	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
 			 text[0] && strutil_lower(text[1]) == text[1] ? strutil_lower(text[0])
 								      : text[0],

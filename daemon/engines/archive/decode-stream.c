@@ -87,16 +87,16 @@ static struct archive *new_decompress_archive(void)
 
 	if (!a)
 		return NULL;
-	archive_read_support_filter_gzip(a); /* to look inside; gunzip.c extracts */
+	archive_read_support_filter_gzip(a); /* only to recognise content; gunzip.c extracts */
 	archive_read_support_filter_zstd(a);
 	archive_read_support_filter_lz4(a);
 	archive_read_support_filter_xz(a);
 	archive_read_support_filter_bzip2(a);
-	archive_read_support_filter_lzma(a); /* all three are liblzma's */
+	archive_read_support_filter_lzma(a); /* liblzma reads all three */
 	archive_read_support_filter_lzip(a);
 	archive_read_support_filter_compress(a);
 	archive_read_support_format_raw(a);
-	archive_read_support_format_empty(a); /* else, there is no sound archive in no data */
+	archive_read_support_format_empty(a); /* without it, empty content would be an error */
 	return a;
 }
 
@@ -131,7 +131,7 @@ bool decode_is_wrapped_twice(const struct stream *s)
 {
 	const struct decompress *u = (const struct decompress *)s;
 
-	return archive_filter_count(u->a) > 2; /* the last is the plain data */
+	return archive_filter_count(u->a) > 2; /* the last one is the plain data */
 }
 
 uint64_t decode_get_consumed(const struct stream *s)

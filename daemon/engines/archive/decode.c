@@ -27,33 +27,34 @@
 #define TAR_END_SIZE (2 * TAR_BLOCK)
 
 /*
- * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it
- * can't convert them; in a UTF-8 locale it composes characters, and two files become one. The zip
- * reader has to convert what is marked as UTF-8 and gives up where it can't: it gets a UTF-8
- * locale.
+ * Names are bytes. In the plain "C" locale, the tar reader cannot convert them and returns them
+ * unchanged. In a UTF-8 locale it would compose characters, so that two files could get one name.
+ * The zip reader must convert names that are marked as UTF-8, and fails if it cannot, so it gets a
+ * UTF-8 locale.
  */
 static locale_t zip_locale;
 
 struct decode {
 	struct archive *a;
 	struct stream *in;	/* NULL: reads a file */
-	struct seek_file *file; /* of a zip; NULL: of a stream */
+	struct seek_file *file; /* the file of a zip; NULL: reads a stream */
 	struct error in_error;
 	bool is_tar;
-	const struct zip_names *names; /* of a zip in a file; NULL where its directory is damaged */
+	const struct zip_names *names; /* only for a zip in a file; NULL: its directory is
+					* damaged */
 	size_t n_members;
 	bool is_empty_zip;
-	bool is_empty; /* the member at hand has no data, whatever its method makes of none */
-	/* of the member at hand: where its next piece may begin, and where it ends */
+	bool is_empty; /* the present member has no data, whatever its method produces */
+	/* of the present member: where its next piece may begin, and its end */
 	uint64_t next, end;
-	/* the stream so far: bytes lent, the last block, and the end of what was before it */
+	/* position in the stream: lent bytes, the last block, and the end of the block before it */
 	uint64_t lent;
 	const unsigned char *block;
 	size_t block_size;
 	unsigned char tail[TAR_END_SIZE];
 };
 
-/* Keeps the end of the block that is about to be lent back. */
+/* Keeps the end of the present block, before the next one replaces it. */
 static void keep_tail(struct decode *d)
 {
 	size_t n = d->block_size;
@@ -98,7 +99,7 @@ static struct decode *decode_new(struct stream *in, struct error *err)
 	return d;
 }
 
-/* r is of archive_read_open*(). in stays the caller's on failure. */
+/* r: result of archive_read_open*(). After a failure, in still belongs to the caller. */
 static int finish_open(struct decode *d, int r, struct decode **dp, struct error *err)
 {
 	if (r == ARCHIVE_OK) {
@@ -166,7 +167,7 @@ int decode_open_zip_file(struct decode **dp, struct stage_io *io, int fd, struct
 	}
 	d->names = seek_file_get_names(d->file);
 	d->is_empty_zip = d->names && !zip_names_get(d->names, 0);
-	if (d->is_empty_zip) { /* libarchive knows none */
+	if (d->is_empty_zip) { /* libarchive cannot read an empty zip */
 		*dp = d;
 		return 0;
 	}
@@ -215,7 +216,7 @@ static enum member_type get_type(struct archive_entry *e)
 	}
 }
 
-/* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
+/* libarchive reads "-1.25" as -1 s plus 0.25 s, and cannot distinguish "-0.5" from "0.5". */
 static void fix_pax_time(const struct decode *d, struct member *m)
 {
 	if (!d->is_tar || m->mtime >= 0 || m->mtime_ns <= 0)
@@ -250,8 +251,8 @@ static int refuse_encrypted(const char *path, struct error *err)
 	return error_set_hint(err, -EINVAL, "make the archive without a password");
 }
 
-/* What libarchive came to is the next one by position: its place is told by where that has read to.
- */
+/* Finds the entry of libarchive's present member: it is the next one by position. The position up
+ * to which libarchive has read shows its place. */
 static int take_entry(struct decode *d, struct member *m, struct error *err)
 {
 	const struct zip_entry *e, *next;
@@ -261,7 +262,7 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 		return 0;
 	e = d->names ? zip_names_get(d->names, d->n_members++) : NULL;
 	next = e ? zip_names_get(d->names, d->n_members) : NULL;
-	/* the target of a link has been read, and some bytes ahead */
+	/* for a link, its target and some more bytes were read */
 	if (!e || at <= e->at || (next && at > next->at && m->type != MEMBER_SYMLINK))
 		return error_set(err, EBADMSG, "no sound list of its files");
 	m->path = e->name;
@@ -271,7 +272,7 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 	}
 	if (!e->is_unix)
 		m->mode = e->dos_mode;
-	/* libarchive sees no content of which it could take a sum */
+	/* libarchive computes no checksum without content */
 	if (m->type == MEMBER_FILE && e->size == 0 && e->crc != 0)
 		return error_set(err, EBADMSG, "%s has a checksum, and no content", m->path);
 	d->is_empty = e->size == 0 && e->crc == 0;
@@ -297,7 +298,7 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 		return d->names && zip_names_get(d->names, d->n_members)
 			       ? error_set(err, EBADMSG, "no sound list of its files")
 			       : 0;
-	/* warnings are about what is left out in any case: owners, attributes, ACLs */
+	/* warnings are about owners, attributes and ACLs, which are not staged */
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 		return decode_take_error(d->a, &d->in_error, err);
 	take_member(m, e);
@@ -331,7 +332,7 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 		return decode_take_error(d->a, &d->in_error, err);
 	if (offset < 0)
 		return error_set(err, EBADMSG, "a piece of a file has a negative offset");
-	/* libarchive takes the map of a file with holes for what it says. */
+	/* libarchive does not check the positions of a sparse file. */
 	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
 			   *sizep > d->end - (uint64_t)offset))
 		return error_set(err, EBADMSG,
@@ -347,7 +348,8 @@ static bool is_zero(const unsigned char *p, size_t n)
 	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-/* The bytes of the last block before `consumed`, with tail in front of them. */
+/* Returns true if the bytes of the last block before `consumed`, with tail before them, end in
+ * zeros. */
 static bool ends_in_zeros(const struct decode *d, size_t consumed_of_block)
 {
 	size_t in_block = consumed_of_block < TAR_END_SIZE ? consumed_of_block : TAR_END_SIZE;

@@ -14,12 +14,13 @@
 #include "daemon/engines/archive/unlz4.h"
 #include "daemon/engines/archive/unzstd.h"
 
-/* Between the source and libarchive: remembers how much there was, and where the last byte was that
- * is not zero. */
+/* A stream between the source and libarchive. It records the number of bytes, and the place of the
+ * last byte that is not zero. */
 struct tap {
 	struct stream stream;
 	struct stream *in;
-	uint64_t lent, end; /* offsets */
+	uint64_t lent, end; /* offset after the lent bytes, and after the last byte that is not
+			     * zero */
 };
 
 static size_t trim_zeros(const unsigned char *p, size_t n)
@@ -76,8 +77,8 @@ static int tap_new(struct tap **tp, struct stream *in, struct error *err)
 
 struct checked {
 	struct stream stream;
-	struct stream *in; /* of decode_decompress() */
-	struct tap *tap;   /* in's */
+	struct stream *in; /* the stream of decode_decompress() */
+	struct tap *tap;   /* the tap, which in owns */
 	enum facts_filter filter;
 };
 
@@ -114,7 +115,7 @@ static void checked_close(struct stream *s)
 {
 	struct checked *c = (struct checked *)s;
 
-	stream_close(c->in); /* and the tap */
+	stream_close(c->in); /* also closes the tap */
 	free(c);
 }
 

@@ -37,7 +37,7 @@ static uint64_t le(const unsigned char *p, size_t n)
 	return v;
 }
 
-/* A number of the xz index: seven bits a byte. */
+/* Reads a number of the xz index, with seven bits in each byte. */
 static bool read_varint(const unsigned char **p, const unsigned char *end, uint64_t *valuep)
 {
 	uint64_t v = 0;
@@ -54,7 +54,8 @@ static bool read_varint(const unsigned char **p, const unsigned char *end, uint6
 	return false;
 }
 
-/* The records of one index: adds what is unpacked, and what the blocks take in the file. */
+/* Reads the records of one index. Adds the decompressed size, and the size of the blocks in the
+ * file. */
 static bool read_index(const unsigned char *p, size_t size, uint64_t *unpackedp, uint64_t *packedp)
 {
 	const unsigned char *end = p + size;
@@ -71,7 +72,7 @@ static bool read_index(const unsigned char *p, size_t size, uint64_t *unpackedp,
 	return true;
 }
 
-/* The stream that ends at *endp; moves *endp to where it begins. */
+/* Reads the stream that ends at *endp, and moves *endp to its beginning. */
 static bool read_xz_stream(int fd, uint64_t *endp, uint64_t *unpackedp)
 {
 	unsigned char footer[XZ_FOOTER_SIZE];
@@ -89,7 +90,7 @@ static bool read_xz_stream(int fd, uint64_t *endp, uint64_t *unpackedp)
 	if (!index || !read_at(fd, index, size, *endp - XZ_FOOTER_SIZE - size) ||
 	    !read_index(index, size, unpackedp, &packed))
 		return false;
-	size += packed + 2 * XZ_FOOTER_SIZE; /* the header is as long as the footer */
+	size += packed + 2 * XZ_FOOTER_SIZE; /* the header has the same size as the footer */
 	if (size > *endp)
 		return false;
 	*endp -= size;
@@ -139,7 +140,7 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 	return e->exact;
 }
 
-/* What the whole file unpacks to if it goes on as it begins. */
+/* Estimates the decompressed size of the file from its beginning. */
 static uint64_t guess_gzip(int fd, uint64_t size)
 {
 	_cleanup_(freep) void *data = malloc(ESTIMATE_SAMPLE_SIZE);

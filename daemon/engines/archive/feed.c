@@ -19,7 +19,7 @@ int feed_fill(struct feed *f, struct error *err)
 	return 1;
 }
 
-/* buf: NULL for nowhere. */
+/* buf NULL: the bytes are dropped. */
 static int take(struct feed *f, unsigned char *buf, size_t n, struct error *err)
 {
 	size_t part;

@@ -19,10 +19,10 @@ struct gunzip {
 	struct stream stream;
 	struct feed feed;
 	struct inflate *inflate;
-	bool in_member; /* the end of the one that has begun has not come */
+	bool in_member; /* a member has begun, and its end was not reached */
 };
 
-/* Between members: 1 if another begins, 0 at the end. */
+/* Called between members. Returns 1 if another member begins, 0 at the end, or -errno. */
 static int next_member(struct gunzip *g, struct error *err)
 {
 	int r = feed_fill(&g->feed, err);
@@ -36,7 +36,7 @@ static int next_member(struct gunzip *g, struct error *err)
 	return 1;
 }
 
-/* 1: goes on, 0: the member is complete, -errno. */
+/* Returns 1: the member continues; 0: it is complete; or -errno. */
 static int inflate_some(struct gunzip *g, struct block *b, struct error *err)
 {
 	struct inflate_io io = { .out = b->buf + b->size, .out_size = b->capacity - b->size };
@@ -49,7 +49,7 @@ static int inflate_some(struct gunzip *g, struct block *b, struct error *err)
 	r = inflate_run(g->inflate, &io, err);
 	g->feed.data = io.in;
 	g->feed.size = io.in_size;
-	/* at the end of the input there may be something left inside */
+	/* at the end of the input, the inflater may still have output */
 	if (r > 0 && !more && b->size == b->capacity - io.out_size)
 		return error_set(err, ENODATA, "gzip data without its end");
 	b->size = b->capacity - io.out_size;
@@ -147,7 +147,7 @@ uint64_t gunzip_count(const void *data, size_t size, uint64_t max, uint64_t *use
 	*usedp = 0;
 	if (!out || inflate_new(&inflate) < 0)
 		return 0;
-	/* what is left inside when the input is used up comes with the next call */
+	/* when all input is used, the next call returns the rest of the output */
 	while (r == 1 && sum < max && (io.in_size > 0 || made > 0)) {
 		io.out = out;
 		io.out_size = GUNZIP_COUNT_SIZE;

@@ -24,23 +24,24 @@
 #define NS_PER_SECOND 1000000000
 
 enum {
-	INDEX_SAMPLES = 64, /* headers that are compared, about */
+	INDEX_SAMPLES = 64, /* approximate number of headers that are compared */
 	INDEX_NAME_SIZE = 100,
 };
 
 struct loader {
 	struct stage_io *io;
 	int fd, archive;
-	const struct stat *st; /* of the archive */
-	uint64_t told;	       /* so much of the archive is progress */
+	const struct stat *st; /* status of the archive */
+	uint64_t told;	       /* bytes of the archive that were counted as progress */
 	struct archive_index *index;
 	struct file_head head;
 	bool nested;
-	unsigned depth;					   /* of what comes next, at most */
-	char dirs[UNTAR_MAX_NESTED + 1][MEMBER_PATH_SIZE]; /* where members of a depth go */
-	uint64_t at;					   /* of what comes after buf */
+	unsigned depth; /* maximum depth of the next member */
+	/* directories of the members of each depth */
+	char dirs[UNTAR_MAX_NESTED + 1][MEMBER_PATH_SIZE];
+	uint64_t at; /* offset after the bytes in buf */
 	uint64_t n_left, sum;
-	size_t from, n; /* what is in buf */
+	size_t from, n; /* unused bytes in buf */
 	char path[INDEX_MAX_TEXT + 1], link[INDEX_MAX_TEXT + 1];
 	unsigned char buf[INDEX_BUFFER];
 };
@@ -77,18 +78,18 @@ static int load_head(struct loader *l, struct error *err)
 		return refuse_stale(err);
 	if (l->nested && !h->nested)
 		return error_set(err, EOPNOTSUPP, "it was made without --nested");
-	/* Each has a header in the archive, and is as large here: so much memory it takes at most.
-	 */
+	/* Each member has a header in the archive, and an entry of limited size here. This limits
+	 * the memory. */
 	if (h->n_members <= h->n_inner || h->n_members > (uint64_t)l->st->st_size / UNTAR_BLOCK ||
 	    (uint64_t)st.st_size - sizeof(*h) != h->bytes)
 		return refuse_damaged(err);
 	return 0;
 }
 
-/* n_left counts what is in buf as well. */
+/* Reports progress. n_left includes the bytes in buf. */
 static void tell(struct loader *l)
 {
-	uint64_t left = l->n_left > l->n ? l->n_left - l->n : 0; /* it may have grown */
+	uint64_t left = l->n_left > l->n ? l->n_left - l->n : 0; /* the file may have grown */
 	uint64_t done = l->head.bytes - left, size = (uint64_t)l->st->st_size;
 	uint64_t to = (uint64_t)((__uint128_t)size * done / l->head.bytes);
 
@@ -96,7 +97,7 @@ static void tell(struct loader *l)
 	l->told = to;
 }
 
-/* More bytes, behind those that are there. */
+/* Reads more bytes after those in buf. */
 static int fill(struct loader *l, struct error *err)
 {
 	size_t want = sizeof(l->buf) - l->n;
@@ -162,7 +163,7 @@ static bool is_inside(const struct loader *l, uint64_t start, uint64_t size)
 	return start <= end && size <= end - start;
 }
 
-/* Into the index, if the member goes there. *packedp: bytes of all of them. */
+/* Adds the pieces to the index, if the member is wanted. *packedp: bytes of all pieces. */
 static int take_pieces(struct loader *l, uint64_t size, bool wanted, uint64_t *packedp,
 		       struct error *err)
 {
@@ -230,7 +231,7 @@ static int take_member(struct loader *l, struct member *m, struct tar_scan_membe
 	return 0;
 }
 
-/* Names that stand whole in a header, whatever else there is about the member. */
+/* Returns true for names that fit completely in a header, whatever other headers the member has. */
 static bool is_plain_name(const char *path)
 {
 	size_t n = strlen(path);
@@ -241,8 +242,8 @@ static bool is_plain_name(const char *path)
 	return n < INDEX_NAME_SIZE;
 }
 
-/* The header right before the member's data. What records say in its place is not known here: of
- * large files their size. */
+/* Compares the header directly before the member's data. Values in extended records, such as the
+ * size of a large file, are not known here. */
 static int compare_header(const struct loader *l, const struct member *m, uint64_t start,
 			  struct error *err)
 {
@@ -259,7 +260,7 @@ static int compare_header(const struct loader *l, const struct member *m, uint64
 	return 0;
 }
 
-/* What comes next goes there. */
+/* Makes the directory for the members of an archive in the archive, which come next. */
 static int open_archive(struct loader *l, const struct member *m, struct error *err)
 {
 	char *dir = l->dirs[l->depth];
@@ -310,7 +311,7 @@ static int load_members(struct loader *l, struct error *err)
 	return r;
 }
 
-/* Directories without a member of their own come in addition. */
+/* Reserves memory for the members. Directories that are not members are not included. */
 static int expect_members(const struct loader *l, struct error *err)
 {
 	uint64_t n = l->head.n_members;

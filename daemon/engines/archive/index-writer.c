@@ -77,7 +77,7 @@ static int make_room(struct index_writer *w, size_t size, struct error *err)
 	return sizeof(w->buf) - w->n < size ? flush(w, err) : 0;
 }
 
-/* The size of a piece is what lies between it and the next in the archive. */
+/* Writes the pieces. The size of a piece is the distance to the next one in the archive. */
 static int put_pieces(struct index_writer *w, const struct tar_scan_member *found,
 		      struct error *err)
 {

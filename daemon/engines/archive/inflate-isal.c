@@ -44,7 +44,8 @@ int inflate_new_raw(struct inflate **ip)
 	return inflate_make(ip, ISAL_DEFLATE);
 }
 
-/* It has no pointers but those to input and output, which each call sets. */
+/* The state contains no pointers except those to input and output, which each call sets, so it can
+ * be copied. */
 int inflate_clone(struct inflate **copyp, const struct inflate *i)
 {
 	struct inflate *copy = malloc(sizeof(*copy));
@@ -99,7 +100,7 @@ int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err)
 	size_t took, gave;
 	int r;
 
-	s->next_in = (uint8_t *)io->in; /* not written to */
+	s->next_in = (uint8_t *)io->in; /* the library does not write to it */
 	s->avail_in = clamp(io->in_size);
 	s->next_out = io->out;
 	s->avail_out = clamp(io->out_size);

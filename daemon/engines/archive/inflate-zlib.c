@@ -83,7 +83,7 @@ int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err)
 	io->out = z->next_out;
 	switch (r) {
 	case Z_OK:
-	case Z_BUF_ERROR: /* no progress: more input is needed */
+	case Z_BUF_ERROR: /* there was no progress: more input is needed */
 		return 1;
 	case Z_STREAM_END:
 		return 0;

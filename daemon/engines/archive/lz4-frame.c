@@ -9,7 +9,7 @@
 
 #include "common/util/error.h"
 
-/* of the first byte; the second has the code of the block size in bits 4 to 6 */
+/* bits of the first byte; bits 4 to 6 of the second byte are the code of the block size */
 #define FLAG_VERSION 0xc0
 #define FLAG_VERSION_1 0x40
 #define FLAG_INDEPENDENT 0x20
@@ -19,7 +19,7 @@
 #define FLAG_RESERVED 0x02
 #define FLAG_DICTIONARY 0x01
 
-#define SIZE_CODE_MIN 4 /* 64 KiB; each further one is four times as much */
+#define SIZE_CODE_MIN 4 /* the code of 64 KiB; each higher code is four times as large */
 
 static unsigned get_size_code(unsigned char b)
 {

@@ -12,7 +12,7 @@
 #define TAR_CHECKSUM_SIZE 8
 #define LZMA_HEADER_SIZE 13
 #define ISO_9660_AT 32769
-#define SKIPPABLE_MAGIC 0x184d2a50u /* and the 15 behind it */
+#define SKIPPABLE_MAGIC 0x184d2a50u /* and the next 15 numbers */
 
 static const struct {
 	const char *magic;
@@ -36,9 +36,9 @@ static uint32_t le32(const unsigned char *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* What xz and 7-Zip write in front of .lzma, which has no magic: the usual parameters, a dictionary
- * of a size that they use, and how much it is, or that this is not known. libarchive asks for no
- * more, and who looks inside finds a tar, or not. */
+/* Recognises .lzma, which has no magic number, by the header that xz and 7-Zip write: the usual
+ * parameters, a dictionary size that they use, and the content's size or "not known". libarchive
+ * does not require more. Whether the content is a tar is seen after decompression. */
 static bool is_lzma(const unsigned char b[static LZMA_HEADER_SIZE])
 {
 	bool known = memcmp(b + 5, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) != 0;
@@ -60,7 +60,7 @@ uint64_t magic_get_skippable(const void *data, size_t size)
 	return 8 + (uint64_t)le32(b + 4);
 }
 
-/* By what is not a skippable frame. */
+/* Recognises data that does not begin with a skippable frame. */
 static enum facts_filter get_filter(const void *data, size_t size)
 {
 	const unsigned char *b = data;
@@ -68,7 +68,8 @@ static enum facts_filter get_filter(const void *data, size_t size)
 	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
 		if (size < filters[i].size || memcmp(data, filters[i].magic, filters[i].size))
 			continue;
-		/* "BZh" begins texts too: a level and the magic of a block or of the end follow */
+		/* a text may begin with "BZh", too; in bzip2, a level and the magic number of a
+		 * block or of the end follow */
 		if (filters[i].filter == FILTER_BZIP2 &&
 		    (size < 10 || b[3] < '1' || b[3] > '9' ||
 		     (memcmp(b + 4, "1AY&SY", 6) && memcmp(b + 4, "\x17\x72\x45\x38\x50\x90", 6))))
@@ -78,7 +79,8 @@ static enum facts_filter get_filter(const void *data, size_t size)
 	return size >= LZMA_HEADER_SIZE && is_lzma(b) ? FILTER_LZMA : FILTER_NONE;
 }
 
-/* zstd and lz4 share them. Where what follows is not seen, it is zstd's: pzstd writes them. */
+/* zstd and lz4 have the same skippable frames. If data ends before the next frame, it is zstd,
+ * because pzstd writes such frames. */
 enum facts_filter magic_get_filter(const void *data, size_t size)
 {
 	const unsigned char *b = data;
@@ -113,7 +115,8 @@ static bool is_tar_header(const unsigned char *h)
 		sum_signed = 0;
 
 	if (want < 0)
-		return false; /* as nearly always: each file of an archive is looked at */
+		return false; /* the usual case; this is fast, because each file of an archive is
+			       * checked */
 	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
 		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;
 
@@ -161,8 +164,7 @@ const struct magic_other *magic_get_other_after_zeros(const void *data, size_t s
 
 static const struct {
 	const char *magic;
-	bool is_text; /* upper and lower case are alike, blanks and a byte order mark may stand in
-			 front */
+	bool is_text; /* ignores case, and blanks and a byte order mark at the beginning */
 	struct magic_other other;
 } others[] = {
 	{ "version https://git-lfs.github.com/spec/",
@@ -296,14 +298,14 @@ enum facts_format magic_get_promise(const char *name)
 	};
 	const struct suffix *s = suffix_find(name, strlen(name));
 
-	/* torch.save() writes a zip, and before version 1.6 a pickle */
+	/* torch.save() writes a zip, and wrote a pickle before version 1.6 */
 	if (ends_with(name, ".pth.tar") || ends_with(name, ".pt.tar") ||
 	    ends_with(name, ".ckpt.tar"))
 		return FORMAT_PLAIN;
 	return s ? formats[s->kind] : FORMAT_PLAIN;
 }
 
-/* A zip is not meant by ".tar" either: checkpoints are called that, too. */
+/* A zip named ".tar" is not meant as an archive: checkpoints have such names. */
 bool magic_means_archive(enum facts_format format, enum facts_format promise)
 {
 	if (format == FORMAT_TAR)

@@ -13,9 +13,9 @@ struct ordered {
 	ordered_run_fn run;
 	void *arg;
 	size_t n_slots, n_threads;
-	size_t pushed, begun, popped; /* jobs so far */
+	size_t pushed, begun, popped; /* numbers of jobs so far */
 	bool closed;
-	bool *done; /* by slot */
+	bool *done; /* index: slot */
 	pthread_t threads[ORDERED_MAX_THREADS];
 };
 

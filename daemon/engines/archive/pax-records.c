@@ -42,14 +42,14 @@ bool pax_read_time(const char *s, size_t n, int64_t *secp, long *nsp)
 		ns *= 10;
 	*secp = negative ? -(int64_t)sec : (int64_t)sec;
 	*nsp = (long)ns;
-	if (negative && (ns > 0 || more)) { /* the part counts forward in any case */
+	if (negative && (ns > 0 || more)) { /* the nanoseconds always count forward */
 		--*secp;
 		*nsp = NS_PER_SECOND - (long)ns - more;
 	}
 	return true;
 }
 
-/* The number counts itself. */
+/* The number at the beginning of a record includes its own digits. */
 bool pax_records_next(const char **datap, size_t *sizep, struct pax_record *rec)
 {
 	const char *data = *datap, *equals;

@@ -23,8 +23,8 @@ struct seek_file {
 	struct stage_io *io;
 	int fd;
 	uint64_t at, size;
-	size_t piece;	    /* bytes to read next */
-	uint64_t uncounted; /* of size */
+	size_t piece;	    /* size of the next read */
+	uint64_t uncounted; /* bytes of the file that were not counted yet */
 	struct zip_names *names;
 	char *buf;
 };
@@ -65,7 +65,7 @@ const struct zip_names *seek_file_get_names(const struct seek_file *f)
 	return f->names;
 }
 
-/* How many of n bytes are progress. */
+/* Returns how many of n bytes count as progress. */
 static uint64_t count(struct seek_file *f, uint64_t n)
 {
 	n = n < f->uncounted ? n : f->uncounted;

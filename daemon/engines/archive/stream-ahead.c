@@ -16,14 +16,14 @@ struct ahead_stream {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	size_t head, tail; /* blocks queued and taken so far */
+	size_t head, tail; /* numbers of queued and of taken blocks */
 	struct block *queue[AHEAD_BLOCKS];
 	bool stopped;
-	int end; /* 1: goes on; else what the reader gets last: 0 or -errno */
+	int end; /* 1: the stream continues; otherwise its last result: 0 or -errno */
 	struct error error;
 };
 
-/* False when nobody wants it any more. */
+/* Queues a block for the reader. Returns false if the stream was stopped. */
 static bool hand_over(struct ahead_stream *a, struct block *b)
 {
 	bool stopped;

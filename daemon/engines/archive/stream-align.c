@@ -12,14 +12,14 @@
 struct aligned_stream {
 	struct stream stream;
 	struct stream *in;
-	struct block *held; /* copied as far as `at` */
+	struct block *held; /* bytes before `at` were copied */
 	size_t at;
 	bool ended;
-	unsigned char odd[STREAM_ALIGN]; /* the end of a block that was passed on */
+	unsigned char odd[STREAM_ALIGN]; /* the rest of a block that was passed on */
 	size_t odd_size;
 };
 
-/* 1: held has more, 0, -errno. */
+/* Returns 1: held has more bytes; 0: the end; or -errno. */
 static int hold(struct aligned_stream *a, struct error *err)
 {
 	int r;
@@ -35,7 +35,8 @@ static int hold(struct aligned_stream *a, struct error *err)
 	return r;
 }
 
-/* Passes on what is aligned of the block that is held and untouched. False: nothing is. */
+/* Passes on the aligned part of the held block, if nothing of the block was copied. Returns false
+ * if there is no such part. */
 static bool pass_on(struct aligned_stream *a, struct block **bp)
 {
 	struct block *b = a->held;

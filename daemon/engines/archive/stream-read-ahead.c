@@ -29,18 +29,19 @@
 #include "daemon/engines/copy/hash.h"
 #include "daemon/engines/copy/stage-io.h"
 
-/* Where a read of 1 MiB takes 5 ms, 200 MB/s, eight in flight come to 1 GB/s and more. */
+/* If a read of 1 MiB takes 5 ms (200 MB/s), eight reads at the same time reach more than 1 GB/s. */
 #define READ_THREADS 8
 
-/* So much may be left at once, then a block is read. */
+/* Maximum size of a range that is not read; after that, a block is read. */
 #define LEAVE_MAX (256u << 20)
 
-/* Headers of a member with long names, and how its data begins; then twice as much each time. */
+/* The first small block has room for the headers of a member with long names, and the beginning of
+ * its data. Each next one is twice as large. */
 #define STEP_FIRST 2048
 #define STEP_LAST (128u << 10)
-#define EDGE 512 /* where a block ends: what a tar's member is, is seen in so many bytes of it */
-/* So many steps in a row that had to wait: the file is not in memory. One may be a page that is
- * marked (cached.h). */
+#define EDGE 512 /* small blocks end at multiples of this; a tar's header has this size */
+/* If so many small reads in a row had to wait, the file is not cached. A single one may be due to a
+ * page that read-ahead has marked (cached.h). */
 #define MANY_MISSES 2
 
 struct read_ahead {
@@ -50,26 +51,28 @@ struct read_ahead {
 	int fd;
 	pthread_t threads[READ_THREADS];
 	size_t n_threads;
-	atomic_bool may_grow; /* there may be more */
+	atomic_bool may_grow; /* more threads may be added */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	uint64_t next, taken;	   /* numbers of blocks: to be read, handed out */
-	uint64_t offset, position; /* in the file: of next, of what comes after taken */
-	uint64_t size;		   /* of the file, as it was */
-	uint64_t left_before;	   /* the block of this number comes left */
-	struct block *left;	   /* NULL: nothing is */
-	struct block *ready[STREAM_READ_BLOCKS]; /* by number */
-	bool walks;				 /* the thread rests, once it has delivered */
-	size_t step;				 /* while it does, of who takes blocks */
+	uint64_t next, taken;	   /* number of the next block to read, and to hand out */
+	uint64_t offset, position; /* offsets in the file: of block next, and of the reader */
+	uint64_t size;		   /* size of the file at the beginning */
+	uint64_t left_before;	   /* `left` comes before the block with this number */
+	struct block *left;	   /* the range that is not read; NULL: none */
+	struct block *ready[STREAM_READ_BLOCKS]; /* index: number of the block */
+	bool walks;				 /* the thread pauses after its present block */
+	size_t step;				 /* during a pause: size of the reader's next
+						  * small block */
 	unsigned n_misses;
-	uint64_t again; /* taken back: counted already, and by who reads it, too */
-	uint64_t end;	/* first number that is not there, for which reason */
-	int end_reason; /* 0 or -errno */
+	uint64_t again; /* bytes that were taken back: they were counted as progress, and the
+			 * reader counts them again */
+	uint64_t end;	/* number of the first block that does not exist */
+	int end_reason; /* the reason: 0 or -errno */
 	struct error end_error;
 	bool stopped;
 };
 
-/* In order, what all streams of a file do with a block. 1. */
+/* Adds a block to the hash and to progress. Called in the order of the blocks. Returns 1. */
 static int pass_on(struct read_ahead *f, struct block *b)
 {
 	const uint64_t again = b->size < f->again ? b->size : f->again;
@@ -83,7 +86,7 @@ static int pass_on(struct read_ahead *f, struct block *b)
 
 /* ---- the threads ---- */
 
-/* The stream has no block `number` and none behind it. */
+/* Records that the stream ends before block `number`. */
 static void end_at(struct read_ahead *f, uint64_t number, int reason, const struct error *err)
 {
 	if (number >= f->end)
@@ -111,7 +114,7 @@ static void deliver(struct read_ahead *f, uint64_t number, struct block *b, int 
 	block_put(b);
 }
 
-/* False: there is nothing to read, now or for ever. */
+/* Takes the number of the next block. Returns false if no block may be read now. */
 static bool take_number(struct read_ahead *f, uint64_t *numberp, uint64_t *offsetp)
 {
 	bool taken;
@@ -127,7 +130,8 @@ static bool take_number(struct read_ahead *f, uint64_t *numberp, uint64_t *offse
 	return taken;
 }
 
-/* While somebody walks, without a block: they are all his. False: there is nothing more to read. */
+/* Waits while the reader reads small blocks itself. The thread holds no block in this time, because
+ * the reader needs them. Returns false if there is nothing more to read. */
 static bool rest(struct read_ahead *f)
 {
 	bool goes_on;
@@ -142,7 +146,7 @@ static bool rest(struct read_ahead *f)
 
 static void *read_thread(void *arg);
 
-/* One more, if there may be; the lock is held. */
+/* Adds a thread, if more are allowed. The lock must be held. */
 static void add_thread(struct read_ahead *f)
 {
 	if (f->n_threads < READ_THREADS && !f->stopped && f->next < f->end &&
@@ -152,7 +156,7 @@ static void add_thread(struct read_ahead *f)
 		atomic_store(&f->may_grow, false);
 }
 
-/* What is in memory of an empty block; if that isn't all, somebody helps. */
+/* Reads the cached part of a block. If a part is not cached, adds a thread. */
 static void fill_at_once(struct read_ahead *f, struct block *b, uint64_t offset)
 {
 	b->size = cached_read_pages(f->fd, b->buf, b->capacity, offset);
@@ -198,7 +202,8 @@ static void *read_thread(void *arg)
 	return NULL;
 }
 
-/* Where each read waits for a far source, many at a time are better than one of each writer. */
+/* Returns true if the source is fast. On a slow source, many reads at a time are better than one
+ * read of each writer. */
 static bool is_near(const struct read_ahead *f)
 {
 	return f->n_threads == 1;
@@ -206,7 +211,8 @@ static bool is_near(const struct read_ahead *f)
 
 /* ---- walking ---- */
 
-/* Everything that the thread has read is taken; f is locked. */
+/* Returns true if the reader must read the next block itself, because all blocks of the thread were
+ * handed out. f must be locked. */
 static bool is_walking(const struct read_ahead *f)
 {
 	return f->walks && f->taken == f->next && f->next < f->end && !f->stopped;
@@ -220,7 +226,7 @@ static void end_walk(struct read_ahead *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* A small block. While one walks, what the threads have else is his. */
+/* Reads a small block in the reader's thread. The other threads pause, so their blocks are free. */
 static int walk(struct read_ahead *f, struct block **bp, struct error *err)
 {
 	const size_t size = f->step - f->offset % EDGE;
@@ -290,7 +296,7 @@ static bool ahead_is_ready(struct stream *s)
 	return ready;
 }
 
-/* What the threads have read, or what was left. */
+/* Gets a block that the threads have read, or the range that is not read. */
 static int take_ready(struct read_ahead *f, struct block **bp, struct error *err)
 {
 	struct block **slot = &f->ready[f->taken % STREAM_READ_BLOCKS];
@@ -330,8 +336,8 @@ static int ahead_next_block(struct stream *s, struct block **bp, struct error *e
 	return r > 0 && (*bp)->data ? pass_on(f, *bp) : r;
 }
 
-/* From the next block that nobody reads yet on, whole blocks. Of what is behind the end of the file
- * nothing is: that is for the reader to find. */
+/* Leaves out whole blocks, from the next one that no thread reads. Bytes after the end of the file
+ * are not left out: the reader must find the end. */
 static void ahead_leave(struct stream *s, uint64_t n, bool needed)
 {
 	struct read_ahead *f = (struct read_ahead *)s;

@@ -26,7 +26,7 @@ static int ensure_pool(struct stream *s)
 	return 0;
 }
 
-/* 1: there is more at rest, 0, -errno. */
+/* Gets more bytes to rest. Returns 1, 0 at the end, or -errno. */
 static int refill(struct stream *s, struct error *err)
 {
 	ssize_t n;
@@ -140,7 +140,7 @@ void stream_close(struct stream *s)
 		return;
 	pool = atomic_load(&s->pool);
 	block_put(s->lent);
-	s->ops->close(s); /* joins threads, which may use the pool */
+	s->ops->close(s); /* waits for threads that may use the pool */
 	block_pool_free(pool);
 }
 

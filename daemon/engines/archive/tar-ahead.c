@@ -24,23 +24,26 @@
 #include "daemon/engines/archive/untar-parser.h"
 
 enum {
-	AHEAD_MEMBERS = 128,	 /* of a segment, about */
-	AHEAD_BLOCKS = 640,	 /* that are kept of it at most */
-	AHEAD_PAGE = 4096,	 /* a read for one header */
-	AHEAD_PIECE = 256 << 10, /* a read for many, and to look for one */
-	AHEAD_SMALL = 64 << 10,	 /* so close together they are read with what is between them */
+	AHEAD_MEMBERS = 128,	 /* approximate number of members in a segment */
+	AHEAD_BLOCKS = 640,	 /* maximum number of blocks that are kept of a segment */
+	AHEAD_PAGE = 4096,	 /* size of a read for one header */
+	AHEAD_PIECE = 256 << 10, /* size of a read for many headers, or to search for one */
+	AHEAD_SMALL = 64 << 10,	 /* headers with smaller distances are read together with the
+				  * data between them */
 	AHEAD_STACK = 256 << 10,
 	AHEAD_MAX_THREADS = 32,
 	AHEAD_MIN_SEGMENT = 1 << 20,
 	AHEAD_MAX_SEGMENT = 512 << 20,
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
 	AHEAD_MIN_SEARCH = 1 << 20,
-	AHEAD_PATIENCE = 256, /* places that were not known, beside one for each that was */
-	AHEAD_MAX_WAITS = 50, /* of TAR_AHEAD_WAIT_MS, without a read of the segment's thread */
-	AHEAD_END_MS = 1000,  /* for the threads to end */
+	AHEAD_PATIENCE = 256, /* allowed number of unknown places, in addition to one for each
+			       * known place */
+	AHEAD_MAX_WAITS = 50, /* limit of waits of TAR_AHEAD_WAIT_MS without a read of the
+			       * segment's thread */
+	AHEAD_END_MS = 1000,  /* time for the threads to end */
 };
 
-/* Bytes of the file, in the segment's data. */
+/* Bytes of the file, which are in the segment's data. */
 struct kept_piece {
 	uint64_t at;
 	uint32_t from, size;
@@ -49,7 +52,7 @@ struct kept_piece {
 struct segment {
 	uint64_t from, end;
 	bool is_busy;
-	bool is_left; /* the thread that has it frees it */
+	bool is_left; /* the thread that works on it frees it */
 	_Atomic uint64_t n_reads;
 	size_t n_pieces, n_data;
 	struct kept_piece pieces[AHEAD_BLOCKS];
@@ -61,21 +64,23 @@ struct tar_ahead {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool closed;
-	uint64_t claimed;	   /* of the file, by segments so far */
-	size_t first, next;	   /* segments: of the walk, to be taken; slots go round */
-	size_t piece;		   /* of the first segment, that is asked for next */
-	uint64_t n_known, n_not;   /* places that were asked for */
-	_Atomic uint64_t at, mean; /* of the walk */
+	uint64_t claimed;	   /* bytes of the file before this are in segments */
+	size_t first, next;	   /* numbers of the walk's segment and of the next one to be
+				    * taken, modulo the number of slots */
+	size_t piece;		   /* piece of the first segment that is needed next */
+	uint64_t n_known, n_not;   /* number of requested places that were known, and that were
+				    * not */
+	_Atomic uint64_t at, mean; /* offset of the walk, and its mean distance between headers */
 	_Atomic uint64_t n_reads;
 	size_t n_threads, n_running, n_segments;
-	bool is_given_up;    /* no thread takes segments any more */
-	unsigned n_waits;    /* for the first segment, without a read */
-	uint64_t seen_reads; /* of it */
-	bool is_orphan;	     /* the last thread frees all */
+	bool is_given_up;    /* no thread takes segments, so the walk does not wait for them */
+	unsigned n_waits;    /* waits for the first segment without a read */
+	uint64_t seen_reads; /* number of its reads at the last wait */
+	bool is_orphan;	     /* the last thread frees everything */
 	struct segment *segments[2 * AHEAD_MAX_THREADS];
 };
 
-/* One thread's place in its segment. */
+/* The state of a thread that works on a segment. */
 struct explorer {
 	struct tar_ahead *ahead;
 	struct segment *segment;
@@ -106,7 +111,8 @@ static bool fill(struct explorer *e, size_t want)
 	return e->buf_size >= UNTAR_BLOCK;
 }
 
-/* The block at e->at. NULL: the file ends, or can't be read, as the walk will find out. */
+/* Returns the block at e->at. NULL: the file ends or cannot be read; the walk will get the same
+ * result. */
 static const unsigned char *get_block(struct explorer *e)
 {
 	bool many = e->searched > 0 || atomic_load(&e->ahead->mean) < AHEAD_SMALL;
@@ -137,7 +143,7 @@ static bool keep_block(struct explorer *e, const unsigned char *block)
 	return true;
 }
 
-/* A long name, or records. */
+/* Keeps the body of a header: a long name, or records. */
 static bool keep_body(struct explorer *e, uint64_t size)
 {
 	const unsigned char *block;
@@ -162,7 +168,7 @@ static uint64_t get_max_search(const struct tar_ahead *a)
 	return n < AHEAD_MIN_SEARCH ? AHEAD_MIN_SEARCH : n;
 }
 
-/* False: the segment has come to its end, or there is nothing to be found. */
+/* Examines a block. Returns false at the end of the segment, or if no header can be found. */
 static bool explore_block(struct explorer *e)
 {
 	struct untar_header h = { 0 };
@@ -208,7 +214,8 @@ static uint64_t get_segment_size(const struct tar_ahead *a)
 	return n & ~(uint64_t)(UNTAR_BLOCK - 1);
 }
 
-/* Large members are left to the walk. */
+/* Returns true if there are more segments. If members are large, the walk reads the headers
+ * alone. */
 static bool has_more(struct tar_ahead *a)
 {
 	if (a->claimed < atomic_load(&a->at))
@@ -228,7 +235,7 @@ static void segment_free(struct segment *s)
 	free(s);
 }
 
-/* The next segment; NULL: there is none, or enough of them wait for the walk. */
+/* Takes the next segment. NULL: there is none, or enough segments wait for the walk. */
 static struct segment *claim(struct tar_ahead *a)
 {
 	struct segment **slot = get_slot(a, a->next), *s;
@@ -262,7 +269,7 @@ static void destroy(struct tar_ahead *a)
 	free(a);
 }
 
-/* a is locked. */
+/* Ends a thread's work on a segment. a must be locked. */
 static void give_back(struct tar_ahead *a, struct segment *s)
 {
 	s->is_busy = false;
@@ -301,7 +308,7 @@ static void *ahead_thread(void *arg)
 	return NULL;
 }
 
-/* Nobody joins them, as one may hang. */
+/* Starts the threads. They are detached, because one may hang. */
 static void start_threads(struct tar_ahead *a)
 {
 	pthread_attr_t attr;
@@ -365,7 +372,7 @@ void tar_ahead_free(struct tar_ahead *a)
 		return;
 	pthread_mutex_lock(&a->lock);
 	a->closed = true;
-	atomic_store(&a->at, UINT64_MAX); /* nobody goes on */
+	atomic_store(&a->at, UINT64_MAX); /* makes all threads end */
 	pthread_cond_broadcast(&a->changed);
 	while (a->n_running > 0 && r == 0)
 		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
@@ -378,7 +385,7 @@ void tar_ahead_free(struct tar_ahead *a)
 
 /* ---- the walk ---- */
 
-/* The first segment, which a thread may have still. */
+/* Drops the first segment. A thread may still work on it. */
 static void leave_first(struct tar_ahead *a)
 {
 	struct segment **slot = get_slot(a, a->first++);
@@ -403,7 +410,7 @@ static void pass_segments(struct tar_ahead *a, uint64_t at)
 	pthread_cond_broadcast(&a->changed);
 }
 
-/* Waits for the first segment (NULL: for one). False: it has waited long enough. */
+/* Counts a wait for the first segment (NULL: for a segment). Returns false after too many waits. */
 static bool count_wait(struct tar_ahead *a, struct segment *s)
 {
 	uint64_t n = s ? atomic_load(&s->n_reads) : 0;
@@ -421,7 +428,8 @@ static bool count_wait(struct tar_ahead *a, struct segment *s)
 	return false;
 }
 
-/* The segment of a place. NULL: none, or *waitsp: it is not taken or not complete yet. */
+/* Finds the segment that contains a place. NULL: there is none, or (*waitsp) it is not taken or not
+ * complete yet. */
 static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *waitsp)
 {
 	struct timespec until = get_wait_end(TAR_AHEAD_WAIT_MS);

@@ -15,7 +15,8 @@
 #define SIZE_SIZE 12
 #define TYPE_AT 156
 
-/* Octal digits, or a number of 256 to the n with the first bit set; -1: neither. */
+/* Reads octal digits, or a number to the base 256, whose first bit is set. Returns -1 if it is
+ * neither. */
 static int64_t read_size(const unsigned char *h)
 {
 	const unsigned char *p = h + SIZE_AT;
@@ -38,13 +39,13 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 static void count(struct tar_sample *s, unsigned char type, uint64_t size)
 {
 	switch (type) {
-	case 'L': /* a long name, a long link, pax records */
+	case 'L': /* a long name or link, or pax records */
 	case 'K':
 	case 'x':
 	case 'g':
 	case 'X':
 		return;
-	case '1': /* a hard link is a name, the file is there */
+	case '1': /* a hard link is only another name */
 		break;
 	case '2':
 	case '5':
@@ -56,7 +57,8 @@ static void count(struct tar_sample *s, unsigned char type, uint64_t size)
 	s->n_files++;
 }
 
-/* Links and directories have no content, whatever their header says. */
+/* Returns true for types with content. Links and directories have none, whatever their header
+ * says. */
 static bool has_content(unsigned char type)
 {
 	return type < '1' || type > '6';
@@ -91,8 +93,8 @@ uint64_t tar_sample_estimate(const struct tar_sample *s, uint64_t size)
 	if (s->ended)
 		return s->charge;
 	if (s->next == 0 || s->next > size)
-		return size; /* no tar, or cut off: what its headers claim is not there */
+		return size; /* not a tar, or cut off: the sizes in its headers are not real */
 	more = (double)s->charge / (double)s->next * (double)(size - s->next);
-	/* of a sparse file that calls itself exabytes long */
+	/* a sparse file may claim a size of exabytes */
 	return more < (double)INT64_MAX ? s->charge + (uint64_t)more : INT64_MAX;
 }

@@ -22,7 +22,7 @@
 
 enum {
 	SCAN_LAST_SIZE = 160,
-	SCAN_LOOK = 4096, /* by so many bytes an archive is known */
+	SCAN_LOOK = 4096, /* bytes that are enough to recognise an archive */
 };
 
 struct scanner {
@@ -31,14 +31,14 @@ struct scanner {
 	struct tar_walk *walk;
 };
 
-/* One archive of those that may lie in each other. */
+/* An archive, which may be in another archive. */
 struct scan_level {
 	struct scanner *s;
 	struct untar_reader *reader;
-	const char *dir; /* where its members go, "" for the outermost */
+	const char *dir; /* directory of its members; "" for the outermost archive */
 	unsigned depth;
 	uint64_t n_members;
-	char last[SCAN_LAST_SIZE]; /* member that was begun last, cut */
+	char last[SCAN_LAST_SIZE]; /* the member that was begun last; may be cut */
 };
 
 static int scan_level(struct scan_level *l, struct error *err);
@@ -54,7 +54,7 @@ static int refuse_foreign(const struct scan_level *l, struct error *err)
 			      "method=extract unpacks it, without a device by exclude=");
 }
 
-/* Where the data of the member begins that came last. */
+/* Returns the offset of the last member's data. */
 static uint64_t get_start(const struct scan_level *l)
 {
 	return tar_walk_get_place(l->s->walk) - untar_reader_get_left(l->reader);
@@ -72,7 +72,7 @@ static int refuse_packed(const char *path, struct error *err)
 	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
 }
 
-/* 1: the member becomes a directory, 0: it stays a file. */
+/* Returns 1: the member becomes a directory; 0: it stays a file; or -errno. */
 static int is_opened(struct scan_level *l, const struct member *m, uint64_t start, const char *path,
 		     struct error *err)
 {
@@ -124,7 +124,7 @@ static int tell(const struct scan_level *l, const struct member *m, uint64_t sta
 	return scan->has_member ? scan->has_member(scan->arg, &found, err) : 0;
 }
 
-/* path: of the archive. */
+/* Scans an archive in the archive. path: its path. */
 static int open_level(struct scan_level *l, const struct member *m, uint64_t start,
 		      const char *path, struct error *err)
 {
@@ -176,7 +176,7 @@ static int add_member(struct scan_level *l, const struct member *m, struct error
 	return r < 0 ? r : archive_index_add(s->index, m, start, err);
 }
 
-/* A member whose pieces are damaged has begun. */
+/* Gets the next member. A member with damaged pieces counts as begun. */
 static int next_member(struct scan_level *l, struct member *m, struct error *err)
 {
 	int r;
@@ -215,7 +215,7 @@ static int add_piece(void *arg, uint64_t pos, uint64_t size, struct error *err)
 	return archive_index_add_piece(arg, pos, size, err);
 }
 
-/* Where the walk is. */
+/* Scans the archive at the walk's position. */
 static int scan_level(struct scan_level *l, struct error *err)
 {
 	_cleanup_(untar_reader_freep) struct untar_reader *reader = NULL;

@@ -29,11 +29,11 @@
 enum {
 	WALK_MIN_PIECE = 4096,
 	WALK_MAX_PIECE = 256 << 10,
-	WALK_LARGE = 32 << 10, /* bytes of a member, on average */
-	WALK_SLOW_NS = 50000,  /* a read from memory takes some 2000 */
-	WALK_SAMPLE = 4,       /* one of so many reads is timed */
-	WALK_MIN_SLOW = 8,     /* so many in a row: one alone had to wait for a CPU */
-	WALK_N_MEAN = 16,      /* members */
+	WALK_LARGE = 32 << 10, /* average size of a large member */
+	WALK_SLOW_NS = 50000,  /* a read from memory takes about 2000 ns */
+	WALK_SAMPLE = 4,       /* one of so many reads is measured */
+	WALK_MIN_SLOW = 8,     /* slow reads in a row; a single one may be due to a busy CPU */
+	WALK_N_MEAN = 16,      /* members in the mean */
 	WALK_START_MEAN = 64 << 10,
 };
 
@@ -41,18 +41,18 @@ enum {
 
 struct tar_walk {
 	struct tar_walk_options options;
-	uint64_t at;		 /* of what comes next */
-	uint64_t end;		 /* of the archive at hand, which may lie in another one */
-	uint64_t told;		 /* so much of the file is progress */
-	uint64_t n_ahead;	 /* reads of the threads that are progress */
-	uint64_t left;		 /* bytes from there that are not needed */
-	size_t size;		 /* of the next piece */
-	struct tar_ahead *ahead; /* NULL: not, or not yet */
-	bool tried;		 /* … and not again */
-	uint64_t n_reads;	 /* by the walk */
-	unsigned n_slow;	 /* of those that were timed last, in a row */
-	uint64_t mean;		 /* bytes from one header to the next, lately */
-	uint64_t passed;	 /* where content was passed over last, up to there */
+	uint64_t at;		 /* offset of the next bytes */
+	uint64_t end;		 /* end of the present archive, which may be in another one */
+	uint64_t told;		 /* bytes of the file that were counted as progress */
+	uint64_t n_ahead;	 /* reads of the threads that were counted as progress */
+	uint64_t left;		 /* bytes from `at` on that are not needed */
+	size_t size;		 /* size of the next piece */
+	struct tar_ahead *ahead; /* NULL: not used */
+	bool tried;		 /* it was used, and is not tried again */
+	uint64_t n_reads;	 /* reads of the walk itself */
+	unsigned n_slow;	 /* measured slow reads in a row */
+	uint64_t mean;		 /* recent mean distance between headers in bytes */
+	uint64_t passed;	 /* end of the content that was skipped last */
 	uint64_t n_headers;	 /* bytes from there to the content of the last member */
 	unsigned char buf[WALK_MAX_PIECE];
 };
@@ -78,7 +78,7 @@ static size_t get_first_size(const struct tar_walk *w)
 	return w->mean >= WALK_LARGE && n < WALK_MIN_PIECE ? n : WALK_MIN_PIECE;
 }
 
-/* Not more than there is: a member whose size lies ends where the archive does. */
+/* Skips bytes, but not beyond the end of the archive, if a member's size is wrong. */
 static int pass_over(struct tar_walk *w, struct piece *p)
 {
 	uint64_t n = w->end - w->at < w->left ? w->end - w->at : w->left;
@@ -99,7 +99,7 @@ static uint64_t get_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
-/* The walk's own. */
+/* Reads a piece in this thread. */
 static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 {
 	bool is_timed = w->n_reads++ % WALK_SAMPLE == 0;
@@ -141,8 +141,8 @@ static void start_ahead(struct tar_walk *w)
 	w->ahead = tar_ahead_new(&options, w->at, w->mean);
 }
 
-/* The walk waits for threads, which may read for a long time: each read brings a header. Threads
- * that hang bring nothing, which is no progress. */
+/* Reports the threads' reads as progress while the walk waits for them, which may take long. A
+ * thread that hangs does not read, so this is no progress. */
 static void tell_reads_ahead(struct tar_walk *w)
 {
 	uint64_t n = tar_ahead_count_reads(w->ahead);
@@ -152,8 +152,8 @@ static void tell_reads_ahead(struct tar_walk *w)
 	w->n_ahead = n;
 }
 
-/* What they have read may go beyond the end of an inner archive. 1: a piece, 0: that place is not
- * known, -ECANCELED. */
+/* Takes a piece that the threads have read. It may go beyond the end of an inner archive. Returns
+ * 1; 0: this place is not known; -ECANCELED. */
 static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
 {
 	const unsigned char *data = NULL;
@@ -251,7 +251,7 @@ ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, s
 	return n < 0 ? error_errno(err, (int)-n, "read the archive") : n;
 }
 
-/* The mean of the last members, of which each counts less the longer ago it was. */
+/* Updates the mean, in which older members count less. */
 void tar_walk_note_member(struct tar_walk *w, uint64_t start, uint64_t size)
 {
 	uint64_t n = size < WALK_MAX_MEAN ? size + UNTAR_BLOCK : WALK_MAX_MEAN;

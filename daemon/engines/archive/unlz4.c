@@ -20,12 +20,12 @@
 #include "daemon/engines/archive/ordered.h"
 #include "daemon/engines/archive/stream.h"
 
-#define MAX_PARTS 16 /* of a job: BLOCK_SIZE in the smallest blocks */
+#define MAX_PARTS 16 /* parts of a job: BLOCK_SIZE bytes in blocks of the smallest size */
 #define MAX_JOBS 6
-#define MAX_JOBS_SIZE (12u << 20) /* of what they unpack to */
-#define LENT_SIZE (12u << 20)	  /* unpacked, and handed out */
+#define MAX_JOBS_SIZE (12u << 20) /* decompressed size of all jobs */
+#define LENT_SIZE (12u << 20)	  /* decompressed bytes that readers hold */
 #define MAX_BLOCK (4u << 20)
-#define LINK_SIZE 65536 /* how far back a linked block refers */
+#define LINK_SIZE 65536 /* maximum distance to which a linked block refers */
 #define RAW_BIT 0x80000000u
 
 struct part {
@@ -44,21 +44,21 @@ struct job {
 };
 
 enum unlz4_state {
-	UNLZ4_BETWEEN, /* frames */
+	UNLZ4_BETWEEN, /* between frames */
 	UNLZ4_BLOCKS,
-	UNLZ4_TRAILER, /* the mark behind the last block is read */
+	UNLZ4_TRAILER, /* the mark after the last block was read */
 };
 
 struct unlz4 {
 	struct stream stream;
 	struct feed feed;
 	enum unlz4_state state;
-	bool begun; /* there was a frame */
+	bool begun; /* a frame was found */
 	struct lz4_frame frame;
 	XXH32_state_t sum;
-	uint64_t size; /* of the frame's content so far */
+	uint64_t size; /* size of the frame's content so far */
 
-	size_t job_size; /* of what a job unpacks to; 0: nothing made yet */
+	size_t job_size; /* maximum decompressed size of a job; 0: no jobs were made yet */
 	size_t n_jobs;
 	struct job jobs[MAX_JOBS];
 	struct ordered *ordered;
@@ -120,7 +120,7 @@ static int unpack_part(struct unlz4 *u, struct job *job, const struct part *p,
 	return n < 0 ? n : 0;
 }
 
-/* Appends to what linked blocks may refer to. */
+/* Appends content to which linked blocks may refer. */
 static void remember(struct unlz4 *u, const unsigned char *data, size_t size)
 {
 	size_t keep;
@@ -155,7 +155,7 @@ static void run_job(void *arg, size_t slot)
 	}
 }
 
-/* 1, 0 at the frame's end, -errno. */
+/* Adds a block to the job. Returns 1, 0 at the frame's end, or -errno. */
 static int gather_part(struct unlz4 *u, struct job *job, struct error *err)
 {
 	struct part *p = &job->parts[job->n_parts];
@@ -178,7 +178,7 @@ static int gather_part(struct unlz4 *u, struct job *job, struct error *err)
 	return 1;
 }
 
-/* As many blocks as fit what they may unpack to. 0 or -errno. */
+/* Adds as many blocks to the job as its decompressed size allows. Returns 0 or -errno. */
 static int gather(struct unlz4 *u, struct job *job, struct error *err)
 {
 	size_t n_parts = u->job_size / u->frame.max_block;
@@ -209,7 +209,7 @@ static int begin_job(struct unlz4 *u, struct error *err)
 	return 0;
 }
 
-/* 1: a block, 0: the job had nothing in it. */
+/* Ends a job. Returns 1: *bp is its block; 0: the job was empty; or -errno. */
 static int end_job(struct unlz4 *u, struct block **bp, struct error *err)
 {
 	struct job *job = &u->jobs[ordered_pop(u->ordered)];
@@ -233,7 +233,7 @@ static int end_job(struct unlz4 *u, struct block **bp, struct error *err)
 
 static void free_jobs(struct unlz4 *u)
 {
-	ordered_free(steal_ptr(u->ordered)); /* waits: jobs hold blocks */
+	ordered_free(steal_ptr(u->ordered)); /* waits for the jobs, which hold blocks */
 	for (size_t i = 0; i < MAX_JOBS; i++) {
 		block_put(steal_ptr(u->jobs[i].out));
 		free(steal_ptr(u->jobs[i].in));
@@ -241,7 +241,7 @@ static void free_jobs(struct unlz4 *u)
 	u->job_size = 0;
 }
 
-/* linked: one thread and one job. */
+/* Makes the jobs and threads. linked: one job and one thread. */
 static int make_jobs(struct unlz4 *u, size_t job_size, bool linked, struct error *err)
 {
 	size_t threads = linked ? 0 : ordered_get_default_threads(), n = threads + 1;
@@ -321,7 +321,7 @@ static int skip_frame(struct unlz4 *u, struct error *err)
 	return r == 0 ? cut_off(err) : r;
 }
 
-/* 1: goes on, 0: that was all, -errno. */
+/* Begins the next frame. Returns 1; 0: there is none; or -errno. */
 static int next_frame(struct unlz4 *u, struct error *err)
 {
 	uint32_t magic;
@@ -398,7 +398,7 @@ int unlz4_new(struct stream **sp, struct stream *in, struct error *err)
 	struct block_pool *pool;
 	int r;
 
-	/* Of the blocks no more is touched than the frames need. */
+	/* Only the part of the blocks that the frames need is touched. */
 	if (!u || block_pool_new(&pool, STREAM_MIN_BLOCKS, MAX_BLOCK) < 0) {
 		free(u);
 		return error_set(err, ENOMEM, "out of memory");
@@ -406,7 +406,7 @@ int unlz4_new(struct stream **sp, struct stream *in, struct error *err)
 	u->stream.ops = &ops;
 	u->stream.pool = pool;
 	u->feed.in = in;
-	r = stream_new_aligned(sp, &u->stream, err); /* frames end where they like */
+	r = stream_new_aligned(sp, &u->stream, err); /* frames may end at any offset */
 	if (r < 0) {
 		block_pool_free(pool);
 		free(u);

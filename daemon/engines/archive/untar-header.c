@@ -6,7 +6,8 @@
 
 #define MAX_SIZE (INT64_MAX - 2 * UNTAR_BLOCK)
 
-/* POSIX's, with magic and version in one, as GNU's is; that has other things than a prefix. */
+/* The header of POSIX, with magic and version as one field, as in GNU's header. GNU's has other
+ * fields instead of a prefix. */
 struct raw {
 	unsigned char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type,
 		link[100], magic[8], uname[32], gname[32], major[8], minor[8], prefix[155],
@@ -14,7 +15,7 @@ struct raw {
 };
 _Static_assert(sizeof(struct raw) == UNTAR_BLOCK, "a header is a block");
 
-/* Octal digits, blanks before, blanks and NULs behind. */
+/* Reads octal digits, with blanks before and blanks and NULs after them. */
 static bool read_octal(const unsigned char *p, size_t n, uint64_t *vp)
 {
 	uint64_t v = 0;
@@ -32,7 +33,7 @@ static bool read_octal(const unsigned char *p, size_t n, uint64_t *vp)
 	return i == n;
 }
 
-/* The same, or 0x80 and a positive number to the base of 256. */
+/* Reads the same, or 0x80 and a positive number to the base 256. */
 bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp)
 {
 	uint64_t v = 0;
@@ -52,8 +53,8 @@ static bool is_zero(const unsigned char *p, size_t n)
 	return p[0] == 0 && !memcmp(p, p + 1, n - 1);
 }
 
-/* The sum of all bytes, its own field taken for blanks. As signed bytes it is what very old
- * programs wrote. */
+/* Checks the sum of all bytes, in which the field of the sum counts as blanks. Very old programs
+ * added signed bytes. */
 static enum untar_kind check_sum(const struct raw *raw)
 {
 	const unsigned char *p = (const unsigned char *)raw;
@@ -75,7 +76,7 @@ static enum untar_kind check_sum(const struct raw *raw)
 	return said + 256 * (uint64_t)high == sum ? UNTAR_FOREIGN : UNTAR_DAMAGED;
 }
 
-/* n bytes that end where a NUL is, if any. */
+/* Copies n bytes, or fewer if there is a NUL. */
 static size_t copy_text(char *to, const unsigned char *from, size_t n)
 {
 	const unsigned char *end = memchr(from, '\0', n);
@@ -87,7 +88,7 @@ static size_t copy_text(char *to, const unsigned char *from, size_t n)
 	return n;
 }
 
-/* False: of a dialect where other fields matter. */
+/* Reads the name. Returns false for a dialect in which other fields matter. */
 static bool read_name(const struct raw *raw, struct untar_header *h)
 {
 	size_t n = 0;
@@ -112,7 +113,7 @@ static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
 	switch (raw->type) {
 	case '0':
 	case '\0':
-	case '7': /* contiguous */
+	case '7': /* a contiguous file */
 		h->type = MEMBER_FILE;
 		return UNTAR_MEMBER;
 	case '1':
@@ -135,7 +136,7 @@ static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
 		return UNTAR_PAX;
 	case 'g':
 		return UNTAR_GLOBAL;
-	default: /* devices, volumes, Solaris */
+	default: /* devices, volumes, types of Solaris */
 		return UNTAR_FOREIGN;
 	}
 }

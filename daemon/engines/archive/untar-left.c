@@ -18,7 +18,7 @@
 
 struct copying {
 	struct left_range range;
-	uint64_t next; /* begins here, in out */
+	uint64_t next; /* offset of the next part in out */
 	unsigned n_active;
 	bool failed;
 	struct error error;
@@ -31,7 +31,7 @@ struct left {
 	struct left_writer *writers[LEFT_MAX_WRITERS];
 	struct copying *copyings[LEFT_MAX_WRITERS]; /* of the writer of this number */
 	unsigned n_large;
-	_Atomic unsigned n_open; /* with parts that nobody has */
+	_Atomic unsigned n_open; /* ranges with parts that no thread copies */
 	_Atomic uint64_t n_announced;
 };
 
@@ -98,7 +98,7 @@ static void wake_all(struct left *l)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* One part has no second for a helper. */
+/* Returns true if a range has more than one part, so that helpers are useful. */
 static bool is_shared(uint64_t n)
 {
 	return n > PART_SIZE;
@@ -151,7 +151,7 @@ static void give_up(struct left *l, struct copying *c, const struct error *err)
 	c->next = c->range.to;
 }
 
-/* Unlocks l while it copies. */
+/* Copies a part. l must be locked, and is unlocked while it copies. */
 static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
 {
 	const struct left_range *range = &c->range;

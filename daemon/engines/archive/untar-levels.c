@@ -31,14 +31,14 @@ const char **untar_get_odd_end(struct untar *x)
 	return x->io->ds->verify == DATASET_VERIFY_NONE ? &x->odd_end : NULL;
 }
 
-/* One archive of those that may lie in each other. */
+/* An archive, which may be in another archive. */
 struct level {
 	struct untar *x;
 	struct members *members;
-	const char *prefix; /* directory it goes to, "" for the outermost */
+	const char *prefix; /* directory of its members; "" for the outermost archive */
 	unsigned depth;
 	uint64_t n_members;
-	char last[LAST_SIZE]; /* the member that was begun last, cut */
+	char last[LAST_SIZE]; /* the member that was begun last; may be cut */
 };
 
 static int extract_members(struct level *l, struct error *err);
@@ -51,7 +51,7 @@ static struct tree_meta get_meta(const struct member *m)
 	};
 }
 
-/* The name in the staged tree. 0: not taken. */
+/* Makes the path in the staged tree. Returns 1, 0 if the member is left out, or -errno. */
 static int get_path(const struct level *l, const char *name, char buf[static MEMBER_PATH_SIZE],
 		    struct error *err)
 {
@@ -59,7 +59,7 @@ static int get_path(const struct level *l, const char *name, char buf[static MEM
 	char clean[MEMBER_PATH_SIZE];
 	int r;
 
-	/* strip= and subdir= are about the archive that the user named */
+	/* strip= and subdir= apply only to the archive that the user named */
 	if (l->depth == 0) {
 		r = member_path_clean(name, buf, err);
 		return r < 0 ? r : member_path_cut(buf, ds->subdir, ds->strip);
@@ -76,7 +76,7 @@ static int get_path(const struct level *l, const char *name, char buf[static MEM
 
 /* ---- data ---- */
 
-/* Sparse files are charged by what is written. */
+/* Adds the data of a file. Sparse files are charged by the bytes that are written. */
 static int add_pieces(struct level *l, const char *path, const struct member *m, struct piece *p,
 		      int more, struct error *err)
 {
@@ -106,7 +106,7 @@ static int add_file(struct level *l, const char *path, const struct member *m, s
 	int r;
 
 	r = writers_begin_file(l->x->writers, path, &meta, m->size, m->sparse, err);
-	if (r == 0 && more > 0) /* writers read for themselves */
+	if (r == 0 && more > 0) /* so that writers read the data themselves */
 		r = members_leave(l->members, first, err);
 	if (r == 0)
 		r = add_pieces(l, path, m, first, more, err);
@@ -117,7 +117,7 @@ static int add_file(struct level *l, const char *path, const struct member *m, s
 
 /* ---- archives in archives ---- */
 
-/* The data of a member, its first piece read already. */
+/* The data of a member, whose first piece was read already. */
 struct member_data {
 	struct level *level;
 	struct piece first;
@@ -138,7 +138,7 @@ static int next_data(void *arg, struct piece *p, struct error *err)
 	return r < 0 ? r : members_read(d->level->members, p, err);
 }
 
-/* The same as a stream, for what has to be unwrapped. */
+/* The data of a member as a stream, for decompressing it. */
 struct member_stream {
 	struct stream stream;
 	struct member_data *data;
@@ -173,7 +173,7 @@ static int new_member_stream(struct stream **sp, struct member_data *data, struc
 	return 0;
 }
 
-/* in is consumed, in any case. */
+/* Opens a zip in the archive. Consumes in, also on failure. */
 static int open_zip(struct members **mp, struct stream *in, const struct members_hook *hook,
 		    struct error *err)
 {
@@ -190,7 +190,7 @@ static int open_zip(struct members **mp, struct stream *in, const struct members
 	return r;
 }
 
-/* data has to outlive *mp. */
+/* Opens an archive in the archive. data must outlive *mp. */
 static int open_nested(struct members **mp, struct member_data *data, struct error *err)
 {
 	struct untar *x = data->level->x;
@@ -252,8 +252,8 @@ static void remember_archive(struct untar *x, const char *path)
 		strcpy(x->first_archive, path);
 }
 
-/* taken: fits include= and exclude=; if not, it may still be an archive with something that does.
- */
+/* Extracts a file. taken: include= and exclude= accept it; if they do not, it may still be an
+ * archive with members that they accept. */
 static int extract_file(struct level *l, const char *path, const struct member *m, bool taken,
 			struct error *err)
 {
@@ -305,7 +305,8 @@ static int extract_symlink(struct level *l, const char *path, const struct membe
 	return writers_add_symlink(l->x->writers, path, m->link, &meta, err);
 }
 
-/* A directory that only comes along with what is selected below it is made when that comes. */
+/* Extracts a directory. A directory that is needed only for selected entries below it is made when
+ * the first of these is added. */
 static int extract_dir(struct level *l, const char *path, const struct member *m, struct error *err)
 {
 	const struct path_filter *f = l->x->filter;
@@ -314,7 +315,7 @@ static int extract_dir(struct level *l, const char *path, const struct member *m
 	if (*path && (path_filter_prunes(f, path) || !path_filter_takes(f, path)))
 		return 0;
 	if (l->depth > 0 && !strcmp(path, l->prefix))
-		return 0; /* the "./" of a nested archive */
+		return 0; /* this is the "./" of an archive in the archive */
 	return tree_add_dir(l->x->tree, path, &meta, err);
 }
 
@@ -364,7 +365,7 @@ static void remember_member(struct level *l, const char *path)
 	l->last[n] = '\0';
 }
 
-/* Damage is in the member that was begun last, or right behind it. */
+/* Adds the place of damage to the error: the member that was begun last, or directly after it. */
 static int say_where(const struct level *l, int r, struct error *err)
 {
 	char how[ERROR_MAX_SIZE / 2];

@@ -18,11 +18,12 @@
 struct members {
 	struct members_hook hook;
 	struct stream *in;
-	struct piece_source source; /* where in is NULL */
-	struct block *at_hand;	    /* of in */
+	struct piece_source source; /* used if in is NULL */
+	struct block *at_hand;	    /* the present block of in */
 	struct untar_reader *reader;
 	struct decode *decode;
-	/* of what libarchive lends: what is not in a block yet, and the last block */
+	/* for data that libarchive lends: the pool, the rest that is not in a block yet, and the
+	 * last block */
 	struct block_pool *pool;
 	struct block *copy;
 	struct piece lent;
@@ -141,7 +142,7 @@ void members_close(struct members *m)
 {
 	if (!m)
 		return;
-	decode_close(m->decode); /* before what it reads from */
+	decode_close(m->decode); /* must be closed before its source */
 	untar_reader_free(m->reader);
 	block_put(m->at_hand);
 	block_put(m->copy);
@@ -150,7 +151,7 @@ void members_close(struct members *m)
 	free(m);
 }
 
-/* libarchive goes on where our reader stops. */
+/* Lets libarchive continue where our reader stops. */
 static int hand_over(struct members *m, struct error *err)
 {
 	_cleanup_(stream_closep) struct stream *rest = NULL;
@@ -186,7 +187,7 @@ int members_next(struct members *m, struct member *member, struct error *err)
 	return r == 0 ? decode_finish(m->decode, m->hook.odd_end, err) : r;
 }
 
-/* n bytes in the block at hand, or in the next one. */
+/* Gets room for n bytes in the present block, or in a new one. */
 static int get_room(struct members *m, size_t n, unsigned char **top, struct error *err)
 {
 	int r = 0;

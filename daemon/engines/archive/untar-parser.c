@@ -46,7 +46,7 @@ static bool take_record(struct untar_parser *p, const struct pax_record *rec)
 	if (pax_record_is_passed_over(rec))
 		return true;
 	if (p->body == UNTAR_GLOBAL)
-		return false; /* a name or size for all? */
+		return false; /* a global name or size makes no sense: use libarchive */
 	if (pax_record_is(rec, "path"))
 		return !p->has_name && set_text(p->name, &p->has_name, value, size);
 	if (pax_record_is(rec, "linkpath"))
@@ -96,13 +96,15 @@ static bool has_slash(const struct member *m)
 	return n > 0 && m->path[n - 1] == '/';
 }
 
-/* Names of directories end in a slash in the oldest dialect, and their type is a file's. */
+/* Returns true for a directory in the oldest dialect: its type is that of a file, and its name ends
+ * in a slash. */
 static bool is_old_dir(const struct untar_parser *p, const struct member *m)
 {
 	return m->type == MEMBER_FILE && has_slash(m) && !p->has_pax && !m->sparse;
 }
 
-/* Its name in the archive is made up by who has packed it. */
+/* Completes a sparse file. The name in its header was invented by the program that made the
+ * archive, so the name in its records is used. */
 static bool finish_sparse(struct untar_parser *p, struct member *m)
 {
 	m->sparse = p->sparse.kind != UNTAR_SPARSE_NONE;
@@ -179,7 +181,7 @@ enum untar_step untar_parser_add_body(struct untar_parser *p, const char *data, 
 	bool ok;
 
 	switch (p->body) {
-	case UNTAR_LONG_NAME: /* with its NUL, and sometimes more of them */
+	case UNTAR_LONG_NAME: /* the body includes one or more NULs */
 		ok = set_text(p->name, &p->has_name, data, strnlen(data, size));
 		p->has_gnu = true;
 		break;

@@ -20,7 +20,7 @@
 #define BATCH_BLOCKS 64
 #define BATCH_DATA (1u << 20)
 #define BATCH_ROOM (32u << 10)
-/* Making a file is taken for as much work as writing so many bytes. */
+/* Making a file counts as much as writing so many bytes. */
 #define FILE_COST (8u << 10)
 
 struct batch {
@@ -39,13 +39,15 @@ struct queue {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	size_t head, tail; /* batches given and done so far */
-	size_t wake_at;	   /* the tail that the giver waits for, if he does */
+	size_t head, tail; /* numbers of batches given and done so far */
+	size_t wake_at;	   /* the value of tail for which the other thread waits; 0: it does not
+			    * wait */
 	bool ended;
 	uint64_t n_put;
 	_Atomic uint64_t n_done, cost;
-	int fd;		       /* of a file that goes on */
-	struct batch *filling; /* the giver's, next in the ring; NULL: none yet */
+	int fd;		       /* the file whose jobs are not complete */
+	struct batch *filling; /* the batch that the other thread fills, next in the ring; NULL:
+				* none yet */
 	struct batch *ring[RING_BATCHES];
 };
 
@@ -73,7 +75,7 @@ int failure_tell(struct failure *f, struct error *err)
 
 /* ---- in the thread ---- */
 
-/* Most files are one piece, and for one pwrite() has less to do. */
+/* Writes data. Most files are one piece, for which pwrite() is faster than pwritev(). */
 static ssize_t write_some(int fd, const struct iovec *iovs, unsigned n_iovs, uint64_t offset)
 {
 	if (n_iovs == 1)
@@ -106,7 +108,8 @@ static int write_all(int fd, struct iovec *iovs, unsigned n_iovs, uint64_t offse
 	return 0;
 }
 
-/* -ENODATA as the archive's reader has it: what is to be there isn't. */
+/* Copies data from the archive's file. -ENODATA, as from the archive's reader, if the archive is
+ * too short. */
 static int copy_left(struct queue *q, const struct job *job, const char *path, struct error *err)
 {
 	const struct left_range range = {
@@ -172,7 +175,7 @@ static void run_batch(struct queue *q, struct batch *b)
 	stage_io_add_progress(q->io, 0, n_ended);
 }
 
-/* Until there is something to do; q is locked. False: it has ended. */
+/* Waits for a batch, or for something to help with. Returns false at the end. q must be locked. */
 static bool wait_for_work(struct queue *q)
 {
 	while (q->head == q->tail && !left_wants_help(q->left, &q->helper)) {
@@ -215,7 +218,7 @@ static void *queue_thread(void *arg)
 
 /* ---- batches ---- */
 
-/* The batch that is being filled. NULL: out of memory. */
+/* Returns the batch that is being filled. NULL: no memory. */
 static struct batch *get_batch(struct queue *q)
 {
 	struct batch **bp = &q->ring[q->head % RING_BATCHES];
@@ -223,7 +226,7 @@ static struct batch *get_batch(struct queue *q)
 	if (q->filling)
 		return q->filling;
 	pthread_mutex_lock(&q->lock);
-	if (q->head - q->tail == RING_BATCHES) /* not to be woken for each of them */
+	if (q->head - q->tail == RING_BATCHES) /* wake up only when half of the ring is free */
 		q->wake_at = q->head - RING_BATCHES / 2;
 	while (q->tail < q->wake_at)
 		pthread_cond_wait(&q->changed, &q->lock);
@@ -263,7 +266,7 @@ void queue_wait(struct queue *q, uint64_t nth)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* One more reference each, or the one that the batch has. */
+/* Adds references to the blocks to the batch. Consecutive pieces of one block share a reference. */
 static void add_blocks(struct batch *b, struct block *const *blocks, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {

@@ -17,17 +17,17 @@
 #define CACHE_LINE 64
 #define PREFETCH_SIZE (UNTAR_BLOCK + 2 * CACHE_LINE)
 
-/* Two long texts and the headers, or one body of records. */
+/* Room for two long texts with headers, or for one body of records. */
 #define RAW_SIZE (UNTAR_MAX_PAX + 4 * UNTAR_BLOCK)
 
 struct untar_reader {
 	struct piece_source in;
-	struct piece piece;	     /* what is left of the one at hand */
-	uint64_t left;		     /* of the member's data */
-	uint64_t size;		     /* of it */
-	size_t padding;		     /* behind it */
-	bool leaves;		     /* what is not read yet is left to others */
-	const unsigned char *header; /* of the member, until the next block is read */
+	struct piece piece;	     /* the rest of the present piece */
+	uint64_t left;		     /* remaining bytes of the member's data */
+	uint64_t size;		     /* size of the member's data */
+	size_t padding;		     /* padding after the data */
+	bool leaves;		     /* data of this member may be left out for others to read */
+	const unsigned char *header; /* the member's header; valid until the next block is read */
 	size_t n_raw;
 	struct untar_parser parser;
 	unsigned char raw[RAW_SIZE];
@@ -78,7 +78,7 @@ void untar_reader_free(struct untar_reader *r)
 	free(r);
 }
 
-/* 1: the piece has bytes, 0: the end, -errno. */
+/* Ensures that the piece has bytes. Returns 1, 0 at the end, or -errno. */
 static int refill(struct untar_reader *r, struct error *err)
 {
 	int n = 1;
@@ -88,7 +88,7 @@ static int refill(struct untar_reader *r, struct error *err)
 	return n;
 }
 
-/* The same, of a member's data, of which n bytes are to come. */
+/* Does the same for a member's data, of which n bytes remain. */
 static int refill_data(struct untar_reader *r, uint64_t n, bool needed, struct error *err)
 {
 	int more;
@@ -108,7 +108,7 @@ static void advance(struct untar_reader *r, size_t n)
 	r->piece.size -= n;
 }
 
-/* Up to n bytes behind what is in raw. How many, or -errno. */
+/* Appends up to n bytes to raw. Returns their number or -errno. */
 static ssize_t read_raw(struct untar_reader *r, size_t n, struct error *err)
 {
 	size_t got = 0, part;
@@ -131,7 +131,7 @@ static size_t get_padding(uint64_t size)
 	return (size_t)(-size % UNTAR_BLOCK);
 }
 
-/* What is left of a member. */
+/* Skips the rest of a member. */
 static int skip(struct untar_reader *r, struct error *err)
 {
 	uint64_t n = r->left + r->padding;
@@ -150,7 +150,8 @@ static int skip(struct untar_reader *r, struct error *err)
 	return more < 0 ? more : 0;
 }
 
-/* The next block, in raw (always, or where it is split). 1, 0: the end, -errno. */
+/* Gets the next block. It is copied to raw if raw is not empty, or if the block is split between
+ * pieces. Returns 1, 0 at the end, or -errno. */
 static int next_block(struct untar_reader *r, const unsigned char **blockp, struct error *err)
 {
 	int more = refill(r, err);
@@ -170,7 +171,7 @@ static int next_block(struct untar_reader *r, const unsigned char **blockp, stru
 	return n < 0 ? (int)n : 1;
 }
 
-/* A header that is going to be needed again. */
+/* Keeps a header in raw, because it is needed again. */
 static void keep_raw(struct untar_reader *r, const unsigned char *block)
 {
 	if (block == r->raw + r->n_raw - UNTAR_BLOCK)
@@ -193,7 +194,7 @@ static int read_body(struct untar_reader *r, size_t size, enum untar_step *stepp
 	return 0;
 }
 
-/* The first block of zeros has been taken. */
+/* Checks the end of the tar, after its first block of zeros was read. */
 static int check_end(struct untar_reader *r, struct error *err)
 {
 	static const unsigned char zeros[4096];
@@ -215,8 +216,8 @@ static int check_end(struct untar_reader *r, struct error *err)
 	return seen < UNTAR_BLOCK ? untar_reader_refuse_no_end(r->in.odd_end, err) : 0;
 }
 
-/* The header behind the member's data, and how the data behind that begins: another thread wrote
- * them, and they are far away in its cache. */
+/* Prefetches the header after the member's data, and the beginning of the next data. Another thread
+ * has written them, so they are in another CPU's cache. */
 static void prefetch_next(const struct untar_reader *r)
 {
 	uint64_t at = r->left + r->padding;
@@ -227,7 +228,7 @@ static void prefetch_next(const struct untar_reader *r)
 		__builtin_prefetch(r->piece.data + at + i);
 }
 
-/* One header, and its body if it is none of a member. */
+/* Reads one header, and its body if it is not a member's. */
 static int take_header(struct untar_reader *r, struct member *m, enum untar_step *stepp,
 		       struct error *err)
 {
@@ -237,7 +238,7 @@ static int take_header(struct untar_reader *r, struct member *m, enum untar_step
 
 	if (n < 0)
 		return n;
-	if (n == 0 && r->n_raw > 0) /* behind a long name, something more than the end is missing */
+	if (n == 0 && r->n_raw > 0) /* after a long name, more than the end is missing */
 		return refuse_cut(err);
 	if (n == 0) {
 		*stepp = UNTAR_STEP_NO_END;
@@ -274,7 +275,7 @@ static int read_table(struct untar_reader *r, struct untar_map *map, struct erro
 	return more;
 }
 
-/* It is the beginning of the data. */
+/* Reads the text of pax 1.0, which is at the beginning of the data. */
 static int read_text(struct untar_reader *r, struct untar_map *map, struct error *err)
 {
 	const unsigned char *block;

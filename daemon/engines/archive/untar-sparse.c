@@ -9,18 +9,18 @@
 enum {
 	TABLE_FIELD = 12,
 	TABLE_ENTRY = 2 * TABLE_FIELD,
-	/* in a header */
+	/* offset of the entries in a header */
 	HEADER_ENTRIES_AT = 386,
 	HEADER_ENTRIES = 4,
 	HEADER_MORE_AT = 482,
 	HEADER_SIZE_AT = 483,
-	/* in a block after it */
+	/* entries in a block after the header */
 	BLOCK_ENTRIES = 21,
 	BLOCK_MORE_AT = 504,
 	TEXT_DIGITS = 18,
 };
 
-#define SPARSE_MAX_SIZE (UINT64_C(1) << 60) /* no file system has room for more */
+#define SPARSE_MAX_SIZE (UINT64_C(1) << 60) /* no file system has room for a larger file */
 
 static bool is_key(const struct pax_record *rec, const char *name)
 {
@@ -94,7 +94,7 @@ static int refuse_damaged(struct error *err)
 	return error_set(err, EBADMSG, "the map of a sparse file is damaged");
 }
 
-/* An empty one may stand at the end of the file. */
+/* Adds a piece. An empty piece is allowed at the end of the file. */
 int untar_map_add(struct untar_map *map, uint64_t pos, uint64_t size, struct error *err)
 {
 	if (pos < map->end || pos > map->size || size > map->size - pos)
@@ -105,7 +105,7 @@ int untar_map_add(struct untar_map *map, uint64_t pos, uint64_t size, struct err
 	return size > 0 ? map->pieces->add(map->pieces->arg, pos, size, err) : 0;
 }
 
-/* "0,512,4096,512" */
+/* Adds pieces from a list such as "0,512,4096,512". */
 static int add_list(struct untar_map *map, const char *s, size_t n, struct error *err)
 {
 	const char *end = s + n, *comma;
@@ -122,7 +122,7 @@ static int add_list(struct untar_map *map, const char *s, size_t n, struct error
 		}
 		r = untar_map_add(map, v[0], v[1], err);
 	}
-	return r < 0 || s != end ? r : refuse_damaged(err); /* a comma at the end */
+	return r < 0 || s != end ? r : refuse_damaged(err); /* fails for a comma at the end */
 }
 
 int untar_map_add_records(struct untar_map *map, const char *records, size_t size,
@@ -183,7 +183,7 @@ int untar_map_add_table(struct untar_map *map, const unsigned char block[static 
 	return r < 0 ? r : block[BLOCK_MORE_AT] != 0;
 }
 
-/* The first one says how many pieces follow, of two numbers each. */
+/* Adds a number. The first number is that of pieces; then each piece has two numbers. */
 static int add_number(struct untar_map *map, struct error *err)
 {
 	uint64_t v = map->number;

@@ -32,7 +32,7 @@
 
 struct name {
 	struct queue *queue;
-	uint64_t nth; /* of the queue's jobs */
+	uint64_t nth; /* number among the queue's jobs */
 };
 
 struct writers {
@@ -43,22 +43,22 @@ struct writers {
 	struct queue *v[LEFT_MAX_WRITERS];
 	uint64_t n_jobs;
 	struct failure failure;
-	const struct tree_dir *last_dir; /* and who has it */
+	const struct tree_dir *last_dir; /* the last directory, and its queue */
 	struct queue *last_queue;
 
-	/* the file that is being said */
+	/* The file that is being added: */
 	struct job job;
 	struct iovec iovs[JOB_MAX_IOVS];
 	struct block *blocks[JOB_MAX_IOVS];
 	uint64_t gathered;
-	uint64_t charged_to; /* before this offset it is charged, or a hole */
+	uint64_t charged_to; /* bytes before this offset are charged, or a hole */
 	struct queue *to;
 	char path[MEMBER_PATH_SIZE];
 
 	struct name names[N_NAMES];
 };
 
-/* link: the target of one, or NULL. */
+/* Puts the job into its queue. link: the target of a link, or NULL. */
 static int put_job(struct writers *w, const char *link, struct error *err)
 {
 	w->job.number = w->n_jobs++;
@@ -74,7 +74,7 @@ static void drop_blocks(struct writers *w)
 	w->job.n_iovs = 0;
 }
 
-/* What is gathered so far is a job; the next one goes on where it ends. */
+/* Puts the gathered data as a job. The next job of the file continues there. */
 static int put_gathered(struct writers *w, unsigned flags, struct error *err)
 {
 	int r;
@@ -108,7 +108,7 @@ static struct queue *get_idlest(const struct writers *w)
 	return best;
 }
 
-/* path is w's. */
+/* Chooses a queue for w->path. */
 static struct queue *choose_writer(struct writers *w, const struct tree_dir *dir)
 {
 	struct name *name = get_name(w, w->path, w->job.path_size - 1);
@@ -124,7 +124,7 @@ static struct queue *choose_writer(struct writers *w, const struct tree_dir *dir
 	return to;
 }
 
-/* The last job of the path is the next one that is put. */
+/* Records that the job that was put last is the last one of this path. */
 static void note_name(struct writers *w)
 {
 	get_name(w, w->path, w->job.path_size - 1)->nth = queue_get_n_put(w->to);
@@ -182,7 +182,7 @@ int writers_begin_file(struct writers *w, const char *path, const struct tree_me
 	return 0;
 }
 
-/* One piece of at most what is left until the next huge page. */
+/* Gathers bytes of a piece, at most up to the next huge page. */
 static int gather(struct writers *w, const struct piece *p, size_t at, size_t n, struct error *err)
 {
 	uint64_t offset = p->offset + at;
@@ -202,7 +202,7 @@ static int gather(struct writers *w, const struct piece *p, size_t at, size_t n,
 	return r;
 }
 
-/* A job of its own, in the order of the others: the writer reads it. */
+/* Puts a job for data that the writer reads itself. It keeps the order of the jobs. */
 static int put_left(struct writers *w, const struct piece *p, struct error *err)
 {
 	int r = w->gathered > 0 ? put_gathered(w, 0, err) : 0;
@@ -217,7 +217,7 @@ static int put_left(struct writers *w, const struct piece *p, struct error *err)
 	return put_gathered(w, JOB_LEFT, err);
 }
 
-/* Whole pages, as a file takes them: a byte in each is a file without a hole. */
+/* Charges whole pages, as the file takes them: a file with one byte in each page has no hole. */
 static int charge(struct writers *w, const struct piece *p, struct error *err)
 {
 	const uint64_t end = p->offset + p->size;
@@ -323,7 +323,7 @@ int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, uns
 	while (r == 0 && w->n < n_threads &&
 	       (r = queue_new(&w->v[w->n], tree, io, &w->failure, w->left)) == 0)
 		w->n++;
-	if (w->n == 0) { /* fewer than were asked for do as well */
+	if (w->n == 0) { /* fewer writers than requested are enough */
 		writers_free(w);
 		return error_errno(err, -r, "start thread");
 	}
@@ -332,7 +332,7 @@ int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, uns
 	return 0;
 }
 
-/* All that was put is done, or passed over. */
+/* Ends all queues. Then each job is done or was skipped. */
 static void end_all(struct writers *w)
 {
 	drop_blocks(w);

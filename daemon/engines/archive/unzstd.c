@@ -18,8 +18,8 @@ struct unzstd {
 	struct stream stream;
 	struct feed feed;
 	ZSTD_DStream *zstd;
-	bool begun;    /* there was a frame */
-	bool in_frame; /* the end of the one that has begun has not come */
+	bool begun;    /* a frame was found */
+	bool in_frame; /* a frame has begun, and its end was not reached */
 };
 
 static int refuse(size_t code, struct error *err)
@@ -41,7 +41,7 @@ static int refuse(size_t code, struct error *err)
 	}
 }
 
-/* Runs libzstd over bytes that need not be the feed's. 0 or -errno. */
+/* Runs libzstd on bytes, which need not be the feed's. Returns 0 or -errno. */
 static int run(struct unzstd *u, ZSTD_inBuffer *in, struct block *b, struct error *err)
 {
 	ZSTD_outBuffer out = { b->buf, b->capacity, b->size };
@@ -60,7 +60,7 @@ static bool is_magic(const unsigned char *m)
 	       ((m[0] & 0xf0) == 0x50 && !memcmp(m + 1, "\x2a\x4d\x18", MAGIC_SIZE - 1));
 }
 
-/* Between frames. 1: the next one has begun, 0: that was all, -errno. */
+/* Called between frames. Returns 1: the next one has begun; 0: there is none; or -errno. */
 static int next_frame(struct unzstd *u, struct block *b, struct error *err)
 {
 	unsigned char magic[MAGIC_SIZE];
@@ -98,7 +98,7 @@ static int unpack_some(struct unzstd *u, struct block *b, struct error *err)
 	r = run(u, &in, b, err);
 	u->feed.data += in.pos;
 	u->feed.size -= in.pos;
-	/* at the end of the input there may be something left inside */
+	/* at the end of the input, libzstd may still have output */
 	if (r == 0 && !more && u->in_frame && b->size == before)
 		return error_set(err, ENODATA, "truncated zstd input");
 	return r;

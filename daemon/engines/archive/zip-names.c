@@ -24,7 +24,8 @@
 #define MAX_ENTRY (ENTRY_SIZE + 3 * 65535)
 #define BUFFER_SIZE (256u << 10)
 #define MEMBER_SIZE 30
-/* In a member's header: where libarchive looks for who made it, and for the high byte of flags */
+/* Positions in a member's header at which libarchive looks for the system that made it, and for the
+ * high byte of the flags. */
 #define SYSTEM_AT 5
 #define SYSTEM_DOS 0
 #define SYSTEM_UNIX 3
@@ -35,7 +36,7 @@
 
 _Static_assert(MAX_ENTRY <= BUFFER_SIZE, "an entry is looked at as a whole");
 
-/* Until all are there, name is an offset in text: text moves. */
+/* While entries are added, name is an offset in text, because text may move. */
 struct zip_names {
 	struct zip_entry *v;
 	size_t n, room;
@@ -44,18 +45,19 @@ struct zip_names {
 	int fd;
 };
 
-/* Where the list is, and how far all offsets are off. */
+/* The place of the central directory, and the difference between real offsets and those in the
+ * zip. */
 struct list {
 	uint64_t from, end, shift;
-	uint64_t size;	  /* of the file, up to the end of it all */
-	uint64_t n_parts; /* more than one: zip -s, of which this is the last file */
+	uint64_t size;	  /* size of the file, up to the end of the zip */
+	uint64_t n_parts; /* more than one: made by zip -s, and this is the last file */
 };
 
 struct reader {
 	struct stage_io *io;
 	int fd;
-	int error;     /* 0, or -errno of the first that failed */
-	uint64_t from; /* of what is in buf */
+	int error;     /* 0, or -errno of the first failed read */
+	uint64_t from; /* offset of the bytes in buf */
 	size_t n;
 	unsigned char *buf;
 };
@@ -69,7 +71,7 @@ static uint64_t le(const unsigned char *p, size_t n)
 	return v;
 }
 
-/* As many bytes as there are. */
+/* Reads size bytes, or fewer at the end of the file. Returns their number. */
 static size_t read_some(struct reader *r, void *buf, size_t size, uint64_t offset)
 {
 	ssize_t n;
@@ -87,7 +89,7 @@ static bool read_at(struct reader *r, void *buf, size_t size, uint64_t offset)
 	return read_some(r, buf, size, offset) == size;
 }
 
-/* Is there an entry where the list is said to begin, or is the list empty? */
+/* Returns true if the central directory begins with an entry, or is empty. */
 static bool has_entry(struct reader *r, const struct list *l)
 {
 	unsigned char magic[4];
@@ -96,7 +98,8 @@ static bool has_entry(struct reader *r, const struct list *l)
 	       (read_at(r, magic, sizeof(magic), l->from) && !memcmp(magic, "PK\1\2", 4));
 }
 
-/* The last name in the directory may look like a locator. Then it leads nowhere. */
+/* Reads the end record of zip64. The last name in the directory may look like its locator, so the
+ * place is checked. */
 static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t size,
 		       struct list *l)
 {
@@ -110,7 +113,7 @@ static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t 
 	       has_entry(r, l);
 }
 
-/* The end at tail[i], of which the first byte of tail is at `at` in the file. */
+/* Reads the end record at tail[i]. at: offset of the first byte of tail in the file. */
 static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint64_t at,
 		     struct list *l)
 {
@@ -128,7 +131,8 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 	return has_entry(r, l);
 }
 
-/* What the end says that is the last of the file, else 1. Its number of the part counts from 0. */
+/* Returns the number of parts in the last end record, else 1. In this record, parts count from
+ * 0. */
 static uint64_t count_parts(const unsigned char *tail, size_t i, size_t n)
 {
 	const unsigned char *end = tail + i;
@@ -141,7 +145,8 @@ static uint64_t count_parts(const unsigned char *tail, size_t i, size_t n)
 	return part + 1;
 }
 
-/* From the end on: a comment may have the same bytes, and then they lead nowhere. */
+/* Searches for the end record from the file's end. A comment may contain the same bytes, so the
+ * place of the directory is checked. */
 static bool find_list(struct reader *r, uint64_t size, struct list *l)
 {
 	size_t n = size < TAIL_SIZE ? (size_t)size : TAIL_SIZE, i;
@@ -162,7 +167,7 @@ static bool find_list(struct reader *r, uint64_t size, struct list *l)
 	return false;
 }
 
-/* n bytes from offset on, lent until the next call. */
+/* Returns n bytes from offset on, lent until the next call. */
 static const unsigned char *look_at(struct reader *r, uint64_t offset, size_t n)
 {
 	if (offset < r->from || offset + n > r->from + r->n) {
@@ -176,7 +181,7 @@ static const unsigned char *look_at(struct reader *r, uint64_t offset, size_t n)
 	return n <= r->n - (size_t)(offset - r->from) ? r->buf + (offset - r->from) : NULL;
 }
 
-/* The next number of 64 bits, if the field in the entry says that it is there. */
+/* Takes the next 64-bit number, if the field in the entry says that there is one. */
 static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigned char *end)
 {
 	if (*vp != UINT32_MAX)
@@ -188,8 +193,8 @@ static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigne
 	return true;
 }
 
-/* Where the member is that an entry speaks of, and its sizes; what is too large for it stands
- * behind the name. False: it is nowhere. */
+/* Reads the place and the sizes of an entry's member. Large numbers are in an extra field after the
+ * name. Returns false if such a number is missing. */
 static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
 {
 	const unsigned char *p = entry + ENTRY_SIZE + le(entry + 28, 2), *field;
@@ -208,7 +213,7 @@ static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
 	return true;
 }
 
-/* More room for what is n of *roomp bytes or entries and is to be more. */
+/* Makes room for more bytes or entries. */
 static void *grow(void *v, size_t *roomp, size_t need, size_t size)
 {
 	size_t room = *roomp ? *roomp : 64;
@@ -242,8 +247,8 @@ static int add(struct zip_names *z, const struct zip_entry *e, const char *name,
 	return 0;
 }
 
-/* As unzip makes it with the usual umask. Programs of PKWARE call themselves DOS on Unix, too: the
- * mode counts if its owner may do what the bits of DOS say. */
+/* Returns the mode that unzip sets with the usual umask. Programs of PKWARE call themselves DOS
+ * also on Unix. So the Unix mode is used if its owner may do what the DOS bits allow. */
 static mode_t get_dos_mode(const unsigned char *entry, const char *name, size_t n)
 {
 	const bool is_dir = entry[38] & DOS_DIRECTORY || (n > 0 && name[n - 1] == '/');
@@ -335,7 +340,7 @@ int zip_names_find_fault(int fd, uint64_t size, struct error *err)
 	return -EBADMSG;
 }
 
-/* A member's header alone has MEMBER_SIZE bytes. */
+/* Checks that members do not have the same place: each has a header of MEMBER_SIZE bytes. */
 static int check_places(const struct zip_names *z, struct error *err)
 {
 	for (size_t i = 1; i < z->n; i++) {
@@ -359,7 +364,7 @@ static int refuse_parts(uint64_t n_parts, struct error *err)
 			      "NEW.zip finds errors: cat FILE.z[0-9]* FILE.zip | bsdtar -xf -");
 }
 
-/* All of them are there. */
+/* Called after all entries were added: makes the names pointers. */
 static void settle(struct zip_names *z)
 {
 	for (size_t i = 0; i < z->n; i++)
@@ -418,7 +423,8 @@ const struct zip_entry *zip_names_get(const struct zip_names *z, size_t i)
 	return i < z->n ? &z->v[i] : NULL;
 }
 
-/* An entry that lies about its place must not change what is there. */
+/* Returns true if there is a member at this offset. An entry with a wrong place must not change
+ * other bytes. */
 static bool is_member(const struct zip_names *z, uint64_t at)
 {
 	char magic[4];
@@ -427,7 +433,7 @@ static bool is_member(const struct zip_names *z, uint64_t at)
 	       !memcmp(magic, "PK\3\4", 4);
 }
 
-/* The byte at `at` in the file, if it is in buf. */
+/* Returns the byte at `at` in the file, if it is in buf. */
 static char *find_byte(char *buf, size_t n, uint64_t offset, uint64_t at)
 {
 	return at >= offset && at - offset < n ? buf + (at - offset) : NULL;

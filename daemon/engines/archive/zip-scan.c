@@ -18,19 +18,19 @@
 #include "daemon/engines/copy/stage-io.h"
 
 #define HEADER_SIZE 30
-#define HEADER_LARGE UINT32_MAX /* the number is in an extra field */
-#define SCAN_MAX_RATIO 1032	/* a bit for 258 bytes, and a bit for where they come from */
+#define HEADER_LARGE UINT32_MAX /* the real number is in an extra field */
+#define SCAN_MAX_RATIO 1032	/* two bits can encode 258 bytes in deflate */
 #define SCAN_MAX_SIZE (UINT64_C(1) << 48)
 #define SCAN_LAST_SIZE 160
-#define SCAN_LIST_PART 4 /* the list is read twice, and is not all of the zip */
+#define SCAN_LIST_PART 4 /* for progress: the list is read twice, and is a part of the zip */
 
 struct scanner {
-	struct stage_io io; /* of the reader */
+	struct stage_io io; /* the stage_io of the reader */
 	const struct zip_scan *scan;
-	uint64_t told; /* so much of the file is progress */
+	uint64_t told; /* bytes of the file that were counted as progress */
 	struct decode *decode;
 	uint64_t n_members;
-	char last[SCAN_LAST_SIZE]; /* member that was begun last, cut */
+	char last[SCAN_LAST_SIZE]; /* the member that was begun last; may be cut */
 };
 
 /* ---- progress ---- */
@@ -45,7 +45,7 @@ static int io_get_reason(const struct stage_io *io, struct error *err)
 	return stage_io_check(((const struct scanner *)io)->scan->io, err);
 }
 
-/* Until the first member comes. */
+/* Reports progress until the first member. */
 static void io_add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
 {
 	struct scanner *s = (struct scanner *)io;
@@ -68,14 +68,14 @@ static uint32_t get_u32(const unsigned char *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* what: why extraction is needed, about s->last. */
+/* Refuses the member s->last. what: why only extraction can read it. */
 static int refuse_foreign(const struct scanner *s, const char *what, struct error *err)
 {
 	error_set(err, EOPNOTSUPP, "the zip can't be mounted: %s %s", s->last, what);
 	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
 }
 
-/* A method that extraction does not know is refused in its words. */
+/* Refuses a compression method, with the message of extraction if that does not know it either. */
 static int refuse_method(const struct scanner *s, struct error *err)
 {
 	const void *data;
@@ -92,7 +92,8 @@ static bool agrees(uint32_t in_header, uint64_t in_list)
 	return in_header == 0 || in_header == HEADER_LARGE || in_header == in_list;
 }
 
-/* Does the header in front of the member say what the list says? 1, 0, -errno. */
+/* Compares the member's header with the central directory. Returns 1 if they agree, 0 if not, or
+ * -errno. */
 static int check_header(const struct scanner *s, const struct member *m, struct error *err)
 {
 	const struct zip_entry *e = m->entry;
@@ -116,7 +117,7 @@ static int refuse_sizes(const struct member *m, struct error *err)
 			 (unsigned long long)m->size, (unsigned long long)m->entry->packed);
 }
 
-/* Sizes that its content can't have. */
+/* Refuses sizes that the content cannot have. */
 static int check_sizes(const struct scanner *s, const struct member *m, struct error *err)
 {
 	const struct zip_entry *e = m->entry;

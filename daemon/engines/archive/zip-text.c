@@ -13,7 +13,7 @@
 #define SYSTEM_DOS 0
 #define SYSTEM_HPFS 6
 #define SYSTEM_NTFS 11
-#define VERSION_PKZIP 50 /* on NTFS it writes names as DOS does */
+#define VERSION_PKZIP 50 /* on NTFS, this version writes names as on DOS */
 
 static const uint16_t cp437[128] = {
 	0x00c7, 0x00fc, 0x00e9, 0x00e2, 0x00e4, 0x00e0, 0x00e5, 0x00e7, 0x00ea, 0x00eb, 0x00e8,
@@ -77,7 +77,8 @@ static size_t put_cp437(char *to, const unsigned char *name, size_t n)
 	return size;
 }
 
-/* The name of Info-ZIP's extra field, *np bytes; NULL: there is none, or it is another name's. */
+/* Returns the name in Info-ZIP's extra field, of *np bytes. NULL: there is none, or it belongs to
+ * another name. */
 static const unsigned char *find_unicode_path(const struct zip_text *t, size_t *np)
 {
 	const unsigned char *p = t->extra, *end = t->extra + t->n_extra, *field;

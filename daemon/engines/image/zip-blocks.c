@@ -24,20 +24,20 @@
 #include "daemon/engines/image/sqfs-scratch.h"
 
 enum {
-	BLOCKS_PIECE = 32 << 10, /* of the file, to be inflated */
-	BLOCKS_STATE_PART = 4,	 /* of the memory */
+	BLOCKS_PIECE = 32 << 10, /* bytes of the file that are read at once */
+	BLOCKS_STATE_PART = 4,	 /* this part of the memory is for states */
 	BLOCKS_MIN_STATES = 4,
 	BLOCKS_N_BUCKETS = 256,
 	BLOCKS_INTERVAL = 32, /* blocks between two points, at first */
-	BLOCKS_KEEP = 8,      /* blocks before the one that is wanted */
+	BLOCKS_KEEP = 8,      /* blocks before the wanted one that are kept */
 };
 
-/* A place in a member where inflating goes on. */
+/* A place in a member at which inflating can continue. */
 struct state {
-	struct inflate *inflate; /* NULL: there is none */
-	uint64_t in;		 /* bytes taken from the file */
+	struct inflate *inflate; /* NULL: there is no state */
+	uint64_t in;		 /* bytes of the file that were used */
 	uint64_t out;
-	uint32_t crc; /* of what is before out */
+	uint32_t crc; /* checksum of the content before out */
 };
 
 struct zip_stream {
@@ -47,9 +47,9 @@ struct zip_stream {
 	unsigned n_users;
 	pthread_mutex_t lock; /* for all below */
 	struct state cursor;
-	struct state *points; /* the k-th is k + 1 intervals from the beginning */
+	struct state *points; /* point k is k + 1 intervals after the beginning */
 	size_t n_points, room;
-	uint64_t interval; /* in blocks */
+	uint64_t interval; /* blocks between two points */
 };
 
 struct zip_blocks {
@@ -63,11 +63,11 @@ struct zip_blocks {
 	size_t n_states, max_states;
 };
 
-/* For sqfs_fill_fn. */
+/* The argument of the sqfs_fill_fn. */
 struct fill {
 	struct zip_blocks *b;
 	const struct zip_member *m;
-	struct state *state; /* NULL: at the beginning */
+	struct state *state; /* NULL: begins at the member's beginning */
 	bool has_run;
 };
 
@@ -80,10 +80,10 @@ static int read_packed(const struct zip_blocks *b, uint64_t offset, uint8_t *buf
 
 	if (r < 0)
 		return r;
-	return (size_t)n < size ? -EIO : 0; /* it may have become shorter */
+	return (size_t)n < size ? -EIO : 0; /* the file may have become shorter */
 }
 
-/* One step. 1: there may be more, 0: the stream is at its end, -errno. */
+/* Does one step. Returns 1: there may be more; 0: the end of the stream; or -errno. */
 static int inflate_some(struct zip_blocks *b, const struct zip_member *m, struct state *s,
 			uint8_t *buf, struct inflate_io *io)
 {
@@ -98,11 +98,11 @@ static int inflate_some(struct zip_blocks *b, const struct zip_member *m, struct
 	r = inflate_run(s->inflate, io, NULL);
 	s->in += n - io->in_size;
 	if (r == 1 && io->in_size == n && io->out_size == room)
-		return -EBADMSG; /* it ends too early */
+		return -EBADMSG; /* the stream ends too early */
 	return r;
 }
 
-/* All is inflated: is it as long as it should be, and the same? */
+/* Checks size and checksum after all of the member was inflated. */
 static int check_end(struct zip_blocks *b, const struct zip_member *m, struct state *s,
 		     uint8_t *buf, int more)
 {
@@ -122,7 +122,7 @@ static size_t get_size(const struct zip_member *m, uint64_t out)
 	return m->size - out < ZIP_BLOCK_SIZE ? (size_t)(m->size - out) : ZIP_BLOCK_SIZE;
 }
 
-/* The next block, to where nobody sees it where to is NULL. */
+/* Inflates the next block to the buffer `to`. NULL: its content is dropped. */
 static int inflate_block(struct zip_blocks *b, const struct zip_member *m, struct state *s,
 			 uint8_t *to)
 {
@@ -206,7 +206,7 @@ static struct zip_stream **find_stream(struct zip_blocks *b, uint32_t id)
 	return p;
 }
 
-/* Room for one more state, where there can be some; the lock is held. */
+/* Makes room for one more state. Returns false if this is not possible. The lock must be held. */
 static bool make_room(struct zip_blocks *b)
 {
 	while (b->n_states >= b->max_states && !list_is_empty(&b->lru)) {
@@ -444,7 +444,8 @@ int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_
 	s = zip_stream_enter(b, m->id);
 	if (!s)
 		return -ENOMEM;
-	*blockp = sqfs_cache_find(b->cache, get_key(m, i)); /* another reader has just made it */
+	/* another reader has just inflated it */
+	*blockp = sqfs_cache_find(b->cache, get_key(m, i));
 	if (!*blockp)
 		r = zip_stream_get(b, s, m, i, blockp);
 	zip_stream_leave(b, s);

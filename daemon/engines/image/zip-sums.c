@@ -26,7 +26,7 @@
 
 enum {
 	SUMS_N_BUCKETS = 4096,
-	SUMS_MAX_PARTS = 32768, /* of all members: with their members some 4 MiB */
+	SUMS_MAX_PARTS = 32768, /* of all members; with the members' data, they take about 4 MiB */
 	SUMS_MAX_OF_ONE = 4096,
 	SUMS_MAX_AGAIN = 64 << 20, /* a larger member is not read again */
 	SUMS_PIECE = 256 << 10,
@@ -39,26 +39,27 @@ struct part {
 
 struct sums {
 	uint32_t i;
-	struct sums *next; /* in its bucket */
+	struct sums *next; /* next in the same bucket */
 	struct list lru;
-	struct part *parts; /* by from; none touches the next */
+	struct part *parts; /* sorted by from; no part touches the next one */
 	size_t n_parts, room;
 };
 
 struct zip_sums {
 	struct archive_index *index;
 	int fd;
-	atomic_uchar *states; /* of all entries */
+	atomic_uchar *states; /* states of all entries */
 	pthread_mutex_t lock; /* for all below */
 	struct sums *buckets[SUMS_N_BUCKETS];
-	struct list lru; /* oldest first */
+	struct list lru; /* the oldest entry is first */
 	size_t n_parts;
 };
 
 /* ---- checksums ---- */
 
-/* They are polynomials over bits modulo CRC_POLY, the highest power in the lowest bit. n zero bytes
- * behind the data multiply one by x^(8n). The inversions at both ends cancel each other. */
+/* Multiplies two checksums. They are polynomials over bits modulo CRC_POLY, with the highest power
+ * in the lowest bit. n zero bytes after the data multiply a checksum by x^(8n). The inversions at
+ * both ends cancel each other. */
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;
@@ -119,7 +120,7 @@ bool zip_sums_wants(const struct zip_sums *z, uint32_t i)
 	const struct archive_record *rec = archive_index_get(z->index, i);
 	enum zip_sums_state state = zip_sums_get_state(z, i);
 
-	/* packed: not 0 in zips alone */
+	/* packed is 0 except in zips */
 	return rec->packed > 0 && !rec->is_deflated && state != ZIP_SUMS_RIGHT &&
 	       state != ZIP_SUMS_LEFT;
 }
@@ -182,7 +183,7 @@ void zip_sums_free(struct zip_sums *z)
 
 /* ---- parts; the lock is held ---- */
 
-/* The first that ends behind pos; n_parts: none does. */
+/* Returns the first part that ends after pos; n_parts: there is none. */
 static size_t find_part(const struct sums *s, uint64_t pos)
 {
 	size_t from = 0, to = s->n_parts;
@@ -198,7 +199,8 @@ static size_t find_part(const struct sums *s, uint64_t pos)
 	return from;
 }
 
-/* Is there a piece of [*fromp, *top) that was not read before? It becomes the first of these. */
+/* Finds the first part of [*fromp, *top) that was not read before, and returns it in *fromp and
+ * *top. Returns false if there is none. */
 static bool find_gap(const struct sums *s, uint64_t *fromp, uint64_t *top)
 {
 	size_t k = find_part(s, *fromp);
@@ -216,7 +218,7 @@ static void remove_part(struct zip_sums *z, struct sums *s, size_t k)
 	z->n_parts--;
 }
 
-/* The k-th and the one after it, if they touch. */
+/* Joins part k and the next one, if they touch. */
 static void join(struct zip_sums *z, struct sums *s, size_t k)
 {
 	struct part *a = &s->parts[k], *b = a + 1;
@@ -265,7 +267,7 @@ static bool is_unknown(const struct zip_sums *z, uint32_t i)
 	return zip_sums_get_state(z, i) == ZIP_SUMS_UNKNOWN;
 }
 
-/* 1, 0: all of it was read before, or nothing has to be added any more; -ENOMEM. */
+/* Returns 1: there is a gap; 0: all bytes were read before, or no more sums are needed; -ENOMEM. */
 static int look_for_gap(struct zip_sums *z, uint32_t i, uint64_t *fromp, uint64_t *top)
 {
 	struct sums *s;
@@ -280,7 +282,7 @@ static int look_for_gap(struct zip_sums *z, uint32_t i, uint64_t *fromp, uint64_
 	return r;
 }
 
-/* Unless another thread was faster. The lock is held. */
+/* Adds a part, unless another thread has added it. The lock must be held. */
 static int add_part(struct zip_sums *z, uint32_t i, const struct part *part)
 {
 	uint64_t from = part->from, to = part->to;
@@ -324,7 +326,7 @@ static int add_unknown(struct zip_sums *z, uint32_t i, uint64_t pos, const void 
 	return r;
 }
 
-/* What was lost. */
+/* Reads the bytes again whose sums were lost. */
 static int add_again(struct zip_sums *z, uint32_t i)
 {
 	const struct archive_record *rec = archive_index_get(z->index, i);
@@ -352,7 +354,7 @@ int zip_sums_add(struct zip_sums *z, uint32_t i, uint64_t pos, const void *data,
 
 	if (zip_sums_get_state(z, i) == ZIP_SUMS_UNKNOWN)
 		r = add_unknown(z, i, pos, data, n);
-	/* Perhaps while its last bytes came. */
+	/* the sums may have been lost while the last bytes were added */
 	if (r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_LOST)
 		r = add_again(z, i);
 	return r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_WRONG ? -EBADMSG : r;
