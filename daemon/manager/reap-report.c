@@ -5,7 +5,7 @@
 #include "common/util/log.h"
 #include "daemon/manager/reap-internal.h"
 
-static unsigned n_failures; /* of all failures, logged or not */
+static unsigned n_failures; /* number of failures, logged or not */
 
 void reap_say(const struct left *l, const char *text, const char *why)
 {

@@ -22,7 +22,7 @@ struct file_head {
 	uint64_t size; /* size of the archive */
 	int64_t mtime;
 	uint64_t mtime_ns;
-	uint64_t n_members, bytes, sum; /* of all members in the file */
+	uint64_t n_members, bytes, sum; /* number, size and checksum of all members in the file */
 	uint32_t n_inner;		/* number of members that are in archives in the archive */
 	uint32_t nested;		/* 1: archives in the archive were opened */
 };

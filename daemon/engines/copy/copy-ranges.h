@@ -12,7 +12,7 @@ struct stage_io;
 struct error;
 struct walk;
 
-#define COPY_RANGE_SIZE (16ULL << 20) /* whole huge pages */
+#define COPY_RANGE_SIZE (16ULL << 20) /* a multiple of the huge page size */
 
 /*
  * Copies in to out, which has its size already. Called by a thread of w; other threads of w help.

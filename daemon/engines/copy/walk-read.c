@@ -418,7 +418,7 @@ static bool push_found(struct reading *r, bool more)
 	return later;
 }
 
-/* 1: queued to go on later. */
+/* Reads names from the directory. Returns 0, -errno, or 1: it was queued, to be continued later. */
 static int read_names(struct reading *r, struct error *err)
 {
 	_Alignas(struct entry64) char buf[READ_BUFFER];
@@ -467,7 +467,7 @@ static int read_kept(struct reading *r, struct error *err)
 	return ret;
 }
 
-/* 1: queued to go on later. */
+/* Reads the directory. Returns 0, -errno, or 1: it was queued, to be continued later. */
 static int read_on(struct walk *w, struct dir_work *d, struct error *err)
 {
 	struct reading r = { .w = w, .d = d, .dir = d->dir, .batch = BATCH_MAX };

@@ -28,8 +28,7 @@ enum {
 	CHECK_MEMORY = 256 << 20,
 	CHECK_INODES_MEMORY = 512 << 20, /* maximum, whatever number of inodes the image claims */
 	CHECK_MIN_SECONDS = 3,
-	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata; this is fifty times slower than
-					   * measured */
+	CHECK_BYTES_PER_SECOND = 1 << 20, /* minimum speed; fifty times slower than measured */
 	CHECK_FD_IMAGE = 3,
 	CHECK_FD_OUT,
 	CHECK_FD_CLOSED, /* this descriptor and all above it are closed */
