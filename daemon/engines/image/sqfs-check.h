@@ -45,6 +45,6 @@ struct sqfs_check {
 int sqfs_check_begin(struct sqfs_check *c, int fd, struct error *err);
 int sqfs_check_end(struct sqfs_check *c, struct sqfs_counts *counts,
 		   bool (*is_cancelled)(void *arg), void *arg, struct error *err);
-/* Does both. */
+/* Calls sqfs_check_begin() and sqfs_check_end(). */
 int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void *arg), void *arg,
 		   struct error *err);
