@@ -27,6 +27,7 @@
  * from changing the job's CPUs. */
 #define JOB_CGROUP_OURS "stage-data"
 
+/* Identifies the job whose cgroups are looked for. */
 struct job_cgroup_job {
 	uid_t uid;
 	uint32_t job_id;

@@ -1,12 +1,10 @@
 /*
  * stage-keeper: the privileged half, one process for each job on a node. It does nothing on the
- * node that the job's user could not do, with two exceptions: it mounts FUSE and tmpfs file
- * systems, nosuid and nodev, in a directory of root, visible to that user only; and it removes what
- * it made. It decides nothing. It starts stage-manager as the system user and performs the
- * privileged operations that the manager requests, one at a time
- * (common/protocol/keeper-privops.h). It reports to the manager which child has ended, and that the
- * job is over. It parses only the two numbers on its own command line. If the keeper or its manager
- * dies, the other one ends.
+ * node that the job's user could not do, except what SECURITY.md lists. It decides nothing. It
+ * starts stage-manager as the system user and performs the privileged operations that the manager
+ * requests, one at a time (common/protocol/keeper-privops.h). It reports to the manager which child
+ * has ended, and that the job is over. Of texts it parses the numbers on its own command line,
+ * /etc/passwd and the kernel's tables. If the keeper or its manager dies, the other one ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /*
  * The rights that the manager gives up before it reads anything. It is started with a socket to
  * root and requests every privileged operation through it. So it needs no right to start programs,
- * to use namespaces, mounts or signals, or to open files, and it writes only to descriptors that
- * root has opened. An attacker who takes it over then cannot show root another view of the files
- * (by its own namespace or a bind mount), send signals to other jobs' managers, which have the same
- * uid, start programs, or fill the node's memory and /tmp. No memory limit is set if the size of
- * the process is not known. On a kernel without filters, there is no filter: root's own checks
- * (daemon/keeper/) do not depend on it.
+ * to use namespaces, mounts or signals, or to open files for writing. It reads /proc and the
+ * cgroups, and it writes only to descriptors that root has opened. An attacker who takes it over
+ * then cannot show root another view of the files (by its own namespace or a bind mount), send
+ * signals to other jobs' managers, which have the same uid, start programs, or fill the node's
+ * memory and /tmp. No memory limit is set if the size of the process is not known. On a kernel
+ * without filters, there is no filter: root's own checks (daemon/keeper/) do not depend on it.
  */
 #include "daemon/manager/manager.h"
 

@@ -29,8 +29,9 @@
  * These may read the job's mounts, and one of their threads can hang there, with nobody else who
  * could free it: the manager of its own job has no part in the connection. Where it hangs cannot be
  * seen, and a job must not lose its data because another one hangs on dead storage. So threads of
- * other jobs count only while a server of this job is stopped, as it is by nobody but its user.
- * Then they count whatever uid they have, also those of other users: he breaks his own mount alone.
+ * other jobs count only while a server of this job is stopped. Its user stops it, or traces it, or
+ * an administrator does. Then threads of any uid count, also those of other users: nothing but this
+ * job's mount breaks.
  */
 #include "daemon/manager/watch.h"
 
