@@ -26,8 +26,7 @@
 #define AHEAD_SLOW 2 /* waiting batches for each thread */
 #define MAX_QUEUED_DIRS 1024
 
-/* The kernel's struct. glibc's struct has the same members, but getdents64() exists only from glibc
- * 2.30 on. */
+/* The kernel's struct, which glibc has from 2.30 on. */
 struct entry64 {
 	uint64_t ino;
 	int64_t off;
@@ -36,8 +35,7 @@ struct entry64 {
 	char name[];
 };
 
-/* Entries of one directory, which must be examined. size 0: entries of an earlier walk, which were
- * examined there. */
+/* Entries of one directory to examine. size 0: those of an earlier walk, which were examined. */
 struct batch_work {
 	struct work work;
 	struct walk_dir *dir; /* holds a reference */
@@ -265,8 +263,7 @@ static size_t get_batch_size(const struct walk *w)
 
 static void run_batch(struct work *work, void *arg);
 
-/* Gives names to other threads. Returns false if there is no memory; then the caller processes
- * them. */
+/* Gives names to other threads. Without memory it returns false: the caller processes them. */
 static bool push_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	struct batch_work *b;

@@ -33,8 +33,7 @@
 #define OPS_NO_REF UINT64_MAX
 
 enum {
-	OPS_MAX_READ = VOLUME_MAX_READ, /* the kernel takes a shorter answer as the end of the
-					 * file */
+	OPS_MAX_READ = VOLUME_MAX_READ, /* a shorter answer is the end of the file */
 	OPS_MIN_SPLICE = 16384,		/* for each extent; copying is faster for fewer bytes */
 	OPS_MAX_SPANS = 4,
 	OPS_MAX_XATTR = 65536, /* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h */
@@ -94,8 +93,7 @@ static void report_failure(const struct sqfs_view *v, uint64_t ref, int errnum)
 	v->report(v->report_arg, err.text);
 }
 
-/* Answers with an error. The first error of the source is reported. ref: the file that is read, or
- * OPS_NO_REF. */
+/* Answers with an error, and reports the source's first one. ref: the file, or OPS_NO_REF. */
 static void reply_failure_of(fuse_req_t req, uint64_t ref, int r)
 {
 	struct sqfs_view *v = get_view(req);
@@ -160,8 +158,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->congestion_threshold = OPS_BACKGROUND * 3 / 4;
 }
 
-/* Answers a look-up of the probe. The kernel sends only OPEN and FLUSH for it, and both are
- * answered with ENOSYS. */
+/* Answers a look-up of the probe, for which only OPEN and FLUSH follow (answered ENOSYS). */
 static void reply_probe(fuse_req_t req)
 {
 	const struct sqfs_view *v = get_view(req);
@@ -198,8 +195,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r < 0)
 		reply_failure(req, r);
 	else
-		fuse_reply_entry(req, &e); /* node 0: the name does not exist, and the kernel may
-					    * remember this */
+		fuse_reply_entry(req, &e); /* node 0: there is no such name; may be cached */
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -411,8 +407,7 @@ static bool listing_add_entry(void *arg, const struct volume_dirent *ent)
 	struct fuse_entry_param e = { 0 };
 	struct listing *l = arg;
 
-	/* An entry that cannot be read is listed without attributes. A look-up of it returns the
-	 * reason. */
+	/* An entry that cannot be read has no attributes here. A look-up returns the reason. */
 	if (!l->plus || load_entry(l->view, ent, &e) < 0)
 		e = (struct fuse_entry_param){
 			.attr = { .st_ino = ent->number, .st_mode = ent->type },
