@@ -128,13 +128,16 @@ static int run_mover(const char *verb, const struct submit_copy *c, const char *
 	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0)
 		return -ENOENT;
 	to = strutil_printf("--dir=%s", dir);
-	if (c)
-		from = strutil_printf("--source=%s", c->source);
-	if (!to || (c && !from))
+	if (!to)
 		return -ENOMEM;
 	argv[n++] = to;
-	argv[n++] = from;
-	argv[n++] = c && c->literal ? "--literal" : NULL;
+	if (c) {
+		from = strutil_printf("--source=%s", c->source);
+		if (!from)
+			return -ENOMEM;
+		argv[n++] = from;
+		argv[n++] = c->literal ? "--literal" : NULL;
+	}
 	return capture_run(argv, CHECK_MS, textp);
 }
 

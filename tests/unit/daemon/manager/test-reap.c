@@ -260,10 +260,13 @@ static void leave_aside(uint32_t job_id, uid_t uid, const char *tier)
 /* The same, a new number, with root's mark in it. */
 static uint32_t leave_marked(uid_t uid, const char *tier)
 {
-	const struct rundir_mark mark = { uid, uid, "" };
+	struct rundir_mark mark;
 	char path[PATH_MAX];
 	int fd;
 
+	memset(&mark, 0, sizeof(mark)); /* the bytes between and behind its members, too */
+	mark.uid = uid;
+	mark.gid = uid;
 	leave_aside(++last_job, uid, tier);
 	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77/" RUNDIR_LOCK,
 		 last_job);
