@@ -108,7 +108,7 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 	static const char *const names[] = { "queued", "probing", "preparing", "staging",
 					     "ready",  "failed",  "undone" };
 	static const char *const labels[ARRAY_SIZE(names)] = { [6] = "removed" };
-	const char *job = kv_get_or_empty(l->items[0].snapshot->kv, "job");
+	const char *job = l->n_items ? kv_get_or_empty(l->items[0].snapshot->kv, "job") : "";
 	char text[256];
 	unsigned x = 16;
 
