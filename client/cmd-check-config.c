@@ -260,7 +260,7 @@ static void warn_of_the_rest(struct conf *conf, bool is_site)
 		printf("    no errors, %u warning%s\n", n_warnings, n_warnings == 1 ? "" : "s");
 }
 
-/* Returns whether any rule covers the dataset and allows its method, whoever the user is. */
+/* Returns whether any rule covers the dataset and allows its method, for any user. */
 static bool has_rule(const struct conf *conf, const struct conf_dataset *c, const char **whyp)
 {
 	struct dataset d = { .scheme = DATASET_SCHEME_CATALOG, .source = strdup(c->name) };

@@ -268,8 +268,8 @@ static const struct {
 	{ 504, EIO, true, "try again later" },
 };
 
-/* May the user have meant the prefix "s3://bucket/images/" by "s3://bucket/images"? Not with a dot in
- * the last part or with a slash at the end. */
+/* May the user have meant the prefix "s3://bucket/images/" by "s3://bucket/images"? Not with a dot
+ * in the last part or with a slash at the end. */
 static bool may_be_prefix(const char *shown)
 {
 	const char *base = strrchr(shown, '/');

@@ -175,7 +175,7 @@ bool mounts_has_namespace(uint32_t job)
 	return false;
 }
 
-/* Counts the job's tmpfs and all mounts in it, whoever made them. */
+/* Counts the job's tmpfs and all mounts in it, also those that others made. */
 static size_t count_in_memory(const struct jobdir *d)
 {
 	_cleanup_(targets_deinit) struct targets t = { 0 };

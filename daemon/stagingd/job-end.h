@@ -25,8 +25,8 @@ void job_end_init(struct job *job);
 /* Begins the end of the job; on_end() is called later. With a keeper, ready datasets stay. */
 void job_end(struct job *job);
 
-/* Begins the end of a job of which the keeper has not heard that it is over. The keeper is told,
- * and removes everything. */
+/* Begins the end of a job of which the keeper has not heard that it is over. Informs the keeper,
+ * which removes everything. */
 void job_end_with_keeper(struct job *job);
 
 /* Called when something has ended; finishes the end of the job if nothing else is left. */

@@ -1,6 +1,6 @@
 # The path of a dataset is a real directory or file, whatever the method and the tier: what users
 # type on it gives what it gives on a tar that was extracted to memory. What is kept lies behind a
-# mount: it stays whole, whoever dies.
+# mount: it stays whole, whichever process dies.
 # shellcheck shell=bash
 
 # paths_site: with what is kept for an hour, and a tier that nodes share; both go with the test

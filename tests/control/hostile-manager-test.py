@@ -1077,6 +1077,15 @@ def make_slot(s, own):
     assert r == 0 and s.privop('PRIVOP_DETACH', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 0, 0)) == 0
 
 
+def end_servers(servers, memory):
+    for pid in reversed(servers):
+        os.kill(pid, signal.SIGKILL)
+    for pid in servers:
+        os.waitpid(pid, 0)
+    memory.close()
+    kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
+
+
 def hold_slot(s, own, memory):
     """A slot whose server has taken a request into that memory. Who takes its file system away last
     waits until the server's end."""
@@ -1114,12 +1123,7 @@ def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
             assert s.privop_named('PRIVOP_DETACH', own, 'SLOT', 0) == 0 and f'{s.dir}/m/0' not in mounted()
             s.ended()
     finally:
-        for pid in reversed(servers):
-            os.kill(pid, signal.SIGKILL)
-        for pid in servers:
-            os.waitpid(pid, 0)
-        memory.close()
-        kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
+        end_servers(servers, memory)
 
 
 def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
@@ -1147,12 +1151,7 @@ def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
         assert own >= FREE and cleaner.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0
         cleaner.ended()
     finally:
-        for pid in reversed(servers):
-            os.kill(pid, signal.SIGKILL)
-        for pid in servers:
-            os.waitpid(pid, 0)
-        memory.close()
-        kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
+        end_servers(servers, memory)
         s.process.wait(10)
         s.keeper.close()
 
