@@ -112,10 +112,15 @@ static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_e
 {
 	char path[WALK_PATH_SIZE];
 	struct counting *c = arg;
+	struct stat st = e->st;
 
 	if (!S_ISREG(e->st.st_mode) && !S_ISLNK(e->st.st_mode))
 		return 0;
-	add_file(c, &e->st);
+	if (e->followed && e->fd >= 0)
+		copy_file_look_for_holes(e->fd, &st);
+	else
+		copy_file_look_for_holes_at(dir->fd, e->name, &st);
+	add_file(c, &st);
 	if (c->look_at_links && S_ISLNK(e->st.st_mode))
 		count_link(c, dir, e->name);
 	if (c->needs_print)
@@ -201,8 +206,10 @@ static int count_member(struct counting *c, size_t i, struct error *err)
 	if (S_ISDIR(st.st_mode) ? path_filter_prunes(c->filter, m->name)
 				: !path_filter_takes(c->filter, m->name))
 		return 0;
-	if (S_ISREG(st.st_mode))
+	if (S_ISREG(st.st_mode)) {
+		copy_file_look_for_holes_at(AT_FDCWD, m->path, &st);
 		add_file(c, &st);
+	}
 	if (c->needs_print)
 		atomic_fetch_add(&c->print, tree_fingerprint(m->path, &st));
 	if (!S_ISDIR(st.st_mode))

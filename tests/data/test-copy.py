@@ -865,6 +865,11 @@ def test_a_compressing_file_system_is_no_way_around_limits():
         with Worker(item, env=env) as w:
             w.ready()
             assert w.granted["shm"] >= size, w.granted
+            # the plan and the total of status had the size after compression
+            first = w.get("reserve")[0]
+            assert int(first["bytes"]) >= size, first
+            done = max([int(m["bytes"]) for m in w.get("progress")] + [0])
+            assert int(w.get("facts")[0]["total"]) == size >= done, w.messages
             if item.endswith("d"):
                 same_trees(f"{src}/d", w.path)
         with Worker(f"{item}:shm", maxbytes=size - 1, env=env) as w:
@@ -891,6 +896,32 @@ def test_holes_stay_holes_with_a_sum():
         with Worker(f"x={src}/f::verify=sha256:{digest[::-1]}") as w:
             assert "SHA-256" in w.error()["text"]
     remove(src)
+
+
+def test_the_plan_of_a_directory_knows_holes():
+    """The number of blocks at the source was taken for what a copy needs, with links=follow too."""
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    src, other = scratch(), scratch()
+    write(f"{other}/packed", os.urandom(5 << 20))
+    os.mkdir(f"{src}/d")
+    os.symlink(f"{other}/packed", f"{src}/d/link")
+    write(f"{src}/d/packed-holes", b"1" * 4096)
+    os.truncate(f"{src}/d/packed-holes", 50 << 20)
+    with open(f"{src}/d/packed-holes", "r+b") as f:
+        f.seek(20 << 20)
+        f.write(os.urandom(1 << 20))
+    size = (6 << 20) + 4096
+    with Worker(f"x={src}/d::links=follow", env={"LD_PRELOAD": slow}) as w:
+        w.ready()
+        total = int(w.get("facts")[0]["total"])
+        assert size <= total <= size + 65536, (size, total)
+        assert size <= int(w.get("reserve")[0]["bytes"]) <= size + (1 << 20), w.get("reserve")
+        assert subprocess.call(["cmp", f"{src}/d/packed-holes", f"{w.path}/packed-holes"]) == 0
+        assert os.stat(f"{w.path}/packed-holes").st_blocks * 512 < 4 << 20
+    remove(src)
+    remove(other)
 
 
 def test_many_names_in_one_directory():

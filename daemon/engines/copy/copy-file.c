@@ -165,6 +165,18 @@ void copy_file_look_for_holes(int fd, struct stat *st)
 	st->st_blocks = (blkcnt_t)((sum + 511) / 512);
 }
 
+void copy_file_look_for_holes_at(int dirfd, const char *name, struct stat *st)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat now;
+
+	if (!S_ISREG(st->st_mode) || !copy_file_is_sparse(st))
+		return;
+	fd = openat(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &now) == 0 && now.st_ino == st->st_ino && now.st_dev == st->st_dev)
+		copy_file_look_for_holes(fd, st);
+}
+
 /* Adds n zeros to the hash, for a hole, which is not read. */
 static int hash_hole(struct piece *p, uint64_t n, struct error *err)
 {

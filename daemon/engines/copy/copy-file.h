@@ -23,6 +23,9 @@ struct hash;
 /* Sets st_blocks of a file that has fewer blocks than its size requires to the number that a copy
  * needs. On a compressing file system, such a file may have no holes. */
 void copy_file_look_for_holes(int fd, struct stat *st);
+/* Does the same for a name in a directory, which st describes. Opens the file only if it seems to
+ * have holes. Changes nothing if the file cannot be opened. */
+void copy_file_look_for_holes_at(int dirfd, const char *name, struct stat *st);
 
 /* Returns the memory that a copy of the file takes, in bytes, for stage_io_charge(). */
 uint64_t copy_file_charge(const struct stat *st);
