@@ -20,7 +20,7 @@
 #include "client/waitloop.h"
 #include "common/config/conf.h"
 #include "common/dataset/dataset.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/policy/memory-limits.h"
 #include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
@@ -42,8 +42,8 @@ void plan_answer_deinit(struct plan_answer *a)
 }
 
 /* Checks the dataset as stagingd does. Only the environment is known about the job. */
-static int admit(struct admit *a, const struct conf *conf, struct dataset *d, const char *host,
-		 struct error *err)
+static int admit(struct source_rules *a, const struct conf *conf, struct dataset *d,
+		 const char *host, struct error *err)
 {
 	const struct group *gr = getgrgid(getgid());
 	_cleanup_(freep) char *group = strdup(gr ? gr->gr_name
@@ -51,9 +51,9 @@ static int admit(struct admit *a, const struct conf *conf, struct dataset *d, co
 							 * it */
 	char **groups = NULL;
 	size_t n_groups = 0;
-	struct admit_input in = { .conf = conf,
-				  .user = items_get_user(),
-				  .permissive = !conf->from_file };
+	struct source_rules_input in = { .conf = conf,
+					 .user = items_get_user(),
+					 .permissive = !conf->from_file };
 	int r = group ? items_get_groups(&groups, &n_groups) : -ENOMEM;
 
 	if (r < 0)
@@ -61,7 +61,7 @@ static int admit(struct admit *a, const struct conf *conf, struct dataset *d, co
 	in.expand = (struct conf_expand){ .user = in.user, .group = group, .node = host };
 	in.groups = (const char *const *)groups;
 	in.n_groups = n_groups;
-	r = admit_dataset(a, &in, d, err);
+	r = source_rules_apply(a, &in, d, err);
 	items_free_groups(groups, n_groups);
 	return r;
 }
@@ -77,8 +77,9 @@ static void put_memory(struct kv *kv, const struct conf *conf, const struct plan
 	memory_facts_to_kv(&f, kv);
 }
 
-static struct kv *make_task(const struct conf *conf, const struct admit *a, const struct dataset *d,
-			    const char *host, const struct plan_request *request)
+static struct kv *make_task(const struct conf *conf, const struct source_rules *a,
+			    const struct dataset *d, const char *host,
+			    const struct plan_request *request)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
 	_cleanup_(freep) char *item = NULL;
@@ -226,7 +227,7 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	_cleanup_(fd_closep) int keys_fd = -1;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(kv_freep) struct kv *task = NULL;
-	_cleanup_(admit_deinit) struct admit admitted = { 0 };
+	_cleanup_(source_rules_deinit) struct source_rules admitted = { 0 };
 	char host[256] = "";
 	int r;
 
@@ -260,7 +261,7 @@ void plan_get_keep(const struct conf *conf, const struct dataset *d, const struc
 	buf[0] = '\0';
 	if (!d->keep_ms || !conf || (!t && *tier == '/'))
 		return;
-	why = admit_refuse_keep(t, d);
+	why = source_rules_refuse_keep(t, d);
 	if (why) {
 		snprintf(buf, size, "no: %s", why);
 		return;

@@ -12,7 +12,7 @@
 
 #include "common/config/conf.h"
 #include "common/dataset/dataset.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/policy/memory-limits.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
@@ -125,16 +125,16 @@ static const char *refuse_keep(const struct conf *conf, const struct dataset *d,
 			       const struct conf_source *rule)
 {
 	if (!strcmp(d->dest, "source") || d->method == DATASET_METHOD_LINK)
-		return admit_refuse_keep(NULL, d);
+		return source_rules_refuse_keep(NULL, d);
 	if (d->dest[0] == '/')
 		return NULL; /* the tier of a path is known only on the node */
 	if (strcmp(d->dest, "auto"))
-		return admit_refuse_keep(conf_get_tier(conf, d->dest), d);
+		return source_rules_refuse_keep(conf_get_tier(conf, d->dest), d);
 	for (size_t i = 0; i < conf->n_tiers; i++) {
 		const struct conf_tier *t = &conf->tiers[i];
 
 		if (t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
-		    !admit_refuse_keep(t, d))
+		    !source_rules_refuse_keep(t, d))
 			return NULL;
 	}
 	return "nothing is kept between jobs here (no tier of this site has MaxKeep=)";
@@ -187,12 +187,12 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 	    !strcmp(d->dest, "source"))
 		say_refuse("%s: data on the web can't be used where it is; leave DEST out",
 			   d->name);
-	if (admit_check_rule(rule, d, &err) < 0)
+	if (source_rules_check(rule, d, &err) < 0)
 		say_refuse("%s: %s", d->name, err.text);
 	if (d->dest[0] == '/')
 		check_dest_path(conf, d);
 	else if (strcmp(d->dest, "auto") && strcmp(d->dest, "source") &&
-		 admit_check_tier(rule, conf_get_tier(conf, d->dest), gres, d, &err) < 0)
+		 source_rules_check_tier(rule, conf_get_tier(conf, d->dest), gres, d, &err) < 0)
 		say_refuse("%s: %s", d->name, err.text);
 	warn_of_options(conf, d, rule);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/config/conf.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/policy/memory-limits.h"
 #include "common/protocol/proto.h"
 #include "common/protocol/rundir.h"
@@ -26,7 +26,7 @@ static const struct conf_tier *find_tier(const struct grants *g, const char *tie
 {
 	const struct conf_expand e = job_info_get_expand(g->info);
 
-	return tier[0] == '/' ? admit_find_tier(g->info->conf, &e, tier)
+	return tier[0] == '/' ? source_rules_find_tier(g->info->conf, &e, tier)
 			      : conf_get_tier(g->info->conf, tier);
 }
 

@@ -8,7 +8,7 @@
 
 #include "common/config/conf.h"
 #include "common/config/spec.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/protocol/kv.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
@@ -162,7 +162,7 @@ static int check_shard(const struct job *job, const struct dataset *d, struct er
 int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 {
 	struct stage *s = stage_run_get_stage(run);
-	const struct admit_input in = {
+	const struct source_rules_input in = {
 		.conf = job->info.conf,
 		.user = job->info.identity.user,
 		.groups = (const char *const *)job->info.identity.groups,
@@ -171,7 +171,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 		.permissive = job->info.permissive,
 		.expand = job_info_get_expand(&job->info),
 	};
-	struct admit a = { 0 };
+	struct source_rules a = { 0 };
 	int r;
 
 	/* an error in the job's value does not concern an item that is added later */
@@ -185,7 +185,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 				  job->info.conf->max_items);
 	r = check_shard(job, s->dataset, err);
 	if (r == 0)
-		r = admit_dataset(&a, &in, s->dataset, err);
+		r = source_rules_apply(&a, &in, s->dataset, err);
 	if (r < 0)
 		return r;
 	s->rule = a.rule;

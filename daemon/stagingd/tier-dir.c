@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/config/conf.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/protocol/manifest.h"
 #include "common/protocol/rundir.h"
 #include "common/protocol/tier-name.h"
@@ -55,7 +55,7 @@ int tier_dir_find(const struct job_info *info, const char *tier, struct tier_dir
 {
 	const struct conf_expand e = job_info_get_expand(info);
 	bool absolute = tier[0] == '/';
-	const struct conf_tier *t = absolute ? admit_find_tier(info->conf, &e, tier)
+	const struct conf_tier *t = absolute ? source_rules_find_tier(info->conf, &e, tier)
 					     : conf_get_tier(info->conf, tier);
 	_cleanup_(freep) char *base = NULL;
 	int r;

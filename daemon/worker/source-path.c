@@ -18,7 +18,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
-#include "daemon/worker/rules.h"
+#include "daemon/worker/rule-patterns.h"
 
 static int refuse_type(const char *path, mode_t mode, struct error *err)
 {
@@ -91,7 +91,7 @@ static int open_to_look(int dirfd, const char *name, const char *path, struct st
  * again, because the member of a set may have been renamed since it was opened. */
 static bool is_in_top(const struct source *src, const char *top, const char *real)
 {
-	return top && path_is_beneath(real, top) && rules_allow(src->rules, top);
+	return top && path_is_beneath(real, top) && rule_patterns_allow(src->rules, top);
 }
 
 /* Opens `name` in dirfd and checks where it really is. path: its name for messages. */
@@ -113,7 +113,7 @@ static int open_checked(const struct source *src, const char *top, int dirfd, co
 	r = read_real(look, &real);
 	if (r < 0)
 		return error_errno(err, -r, "resolve %s", path);
-	if (!rules_allow(src->rules, real) && !is_in_top(src, top, real)) {
+	if (!rule_patterns_allow(src->rules, real) && !is_in_top(src, top, real)) {
 		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
 			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
 		return error_set_hint(

@@ -14,7 +14,7 @@
 #include "common/util/error.h"
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/rules.h"
+#include "daemon/worker/rule-patterns.h"
 #include "daemon/worker/web/fetch-files.h"
 
 static const struct scheme *const schemes[] = { &scheme_file, &scheme_http, &scheme_s3 };
@@ -43,7 +43,7 @@ int source_open(struct ctx *ctx, struct source **srcp, struct error *err)
 	if (!scheme)
 		return error_set(err, EOPNOTSUPP, "%s sources can't be staged by this stage-worker",
 				 dataset_scheme_to_string(ds->scheme));
-	r = rules_new(&src->rules, ctx->policy.rule_match, err);
+	r = rule_patterns_new(&src->rules, ctx->policy.rule_match, err);
 	if (r < 0)
 		return r;
 	r = scheme->open(ctx, src, err);
@@ -68,7 +68,7 @@ void source_close(struct source *src)
 	free(src->taken);
 	walk_kept_free(src->kept);
 	fetch_objects_free(src->objects, src->n_objects);
-	rules_free(src->rules);
+	rule_patterns_free(src->rules);
 	free(src->path);
 	free(src->real);
 	free(src->top);

@@ -13,7 +13,7 @@
 #include "common/config/spec.h"
 #include "common/dataset/dataset.h"
 #include "common/keep/keep.h"
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/protocol/kv.h"
 #include "common/protocol/manifest.h"
 #include "common/protocol/tier-name.h"
@@ -267,19 +267,19 @@ static void test_refusing_stays_refusing(void **state)
  * copied, and without memory for that another was taken. */
 static enum answer admit_item(void *arg)
 {
-	const struct admit_input in = { .conf = arg, .user = "u" };
+	const struct source_rules_input in = { .conf = arg, .user = "u" };
 	struct dataset_list list = { 0 };
 	enum answer answer;
-	struct admit a = { 0 };
+	struct source_rules a = { 0 };
 	int r = dataset_list_from_string(&list, "@set", NULL);
 
 	if (r == 0)
-		r = admit_dataset(&a, &in, &list.items[0], NULL);
+		r = source_rules_apply(&a, &in, &list.items[0], NULL);
 	answer = answer_of(r);
 	if (answer == WHOLE && (strcmp(a.rule, "one") || strcmp(a.rule_match, "/p/**") ||
 				strcmp(a.tiers, "ssd,shm") || strcmp(a.methods, "*") || !a.web))
 		answer = WRONG;
-	admit_deinit(&a);
+	source_rules_deinit(&a);
 	dataset_list_deinit(&list);
 	return answer;
 }

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "daemon/worker/rules.h"
+#include "daemon/worker/rule-patterns.h"
 #include "daemon/worker/source.h"
 #include "tests/unit/race.h"
 
@@ -85,7 +85,7 @@ static void test_a_swapped_component_gains_nothing(void **state)
 	snprintf(path, sizeof(path), "%s/allowed/way/f", dir);
 	snprintf(s.inside, sizeof(s.inside), "%s/allowed/way", dir);
 	snprintf(s.outside, sizeof(s.outside), "%s/elsewhere/way", dir);
-	assert_int_equal(rules_new(&src.rules, match, NULL), 0);
+	assert_int_equal(rule_patterns_new(&src.rules, match, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, swap, &s), 0);
 	for (unsigned long i = 0; i < n_rounds; i++) {
 		r = source_open_path(&src, path, &fd, &st, NULL, NULL);
@@ -102,7 +102,7 @@ static void test_a_swapped_component_gains_nothing(void **state)
 	}
 	atomic_store(&s.over, true);
 	pthread_join(thread, NULL);
-	rules_free(src.rules);
+	rule_patterns_free(src.rules);
 	print_message("%lu opened, %lu refused\n", n_opened, n_refused);
 	assert_true(n_opened > 0 && n_refused > 0);
 }

@@ -5,7 +5,7 @@
  *
  * Shared tiers are used when named, never by auto.
  */
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,14 +17,14 @@
 #include "common/util/error.h"
 #include "common/util/path.h"
 
-void admit_deinit(struct admit *a)
+void source_rules_deinit(struct source_rules *a)
 {
 	free(a->rule);
 	free(a->rule_match);
 	free(a->web);
 	free(a->methods);
 	free(a->tiers);
-	*a = (struct admit){ 0 };
+	*a = (struct source_rules){ 0 };
 }
 
 static int resolve_catalog(const struct conf *conf, struct dataset *d, struct error *err)
@@ -36,7 +36,7 @@ static int resolve_catalog(const struct conf *conf, struct dataset *d, struct er
 	return r;
 }
 
-static int match_rule(const struct admit_input *in, const struct dataset *d,
+static int match_rule(const struct source_rules_input *in, const struct dataset *d,
 		      const struct conf_source **rulep, struct error *err)
 {
 	char normal[PATH_MAX];
@@ -49,7 +49,7 @@ static int match_rule(const struct admit_input *in, const struct dataset *d,
 			  rulep, err);
 }
 
-int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err)
+int source_rules_check(const struct conf_source *rule, const struct dataset *d, struct error *err)
 {
 	const char *method = dataset_method_to_string(d->method);
 
@@ -73,8 +73,8 @@ int admit_check_rule(const struct conf_source *rule, const struct dataset *d, st
 	return 0;
 }
 
-const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,
-					const char *dest)
+const struct conf_tier *source_rules_find_tier(const struct conf *conf, const struct conf_expand *e,
+					       const char *dest)
 {
 	for (size_t i = 0; i < conf->n_tiers; i++) {
 		_cleanup_(freep) char *path = NULL;
@@ -95,15 +95,15 @@ static void add_word(char *list, size_t size, const char *word)
 	snprintf(list + n, size - n, "%s%s", n ? "," : "", word);
 }
 
-static bool auto_may_use(const struct admit_input *in, const struct conf_source *rule,
+static bool auto_may_use(const struct source_rules_input *in, const struct conf_source *rule,
 			 const struct conf_tier *t)
 {
 	return t && t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
 	       conf_tier_is_for(t, in->gres);
 }
 
-static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory,
-		      char *list, size_t size)
+static void list_kind(const struct source_rules_input *in, const struct conf_source *rule,
+		      bool memory, char *list, size_t size)
 {
 	for (size_t i = 0; i < in->conf->n_tiers; i++)
 		if ((in->conf->tiers[i].kind == CONF_TIER_MEMORY) == memory &&
@@ -113,7 +113,7 @@ static void list_kind(const struct admit_input *in, const struct conf_source *ru
 
 /* Lists tiers in the order of the rule. Without one, memory comes first, because it may be in no
  * file, and the other tiers have the order of the configuration. */
-static void list_auto_tiers(const struct admit_input *in, const struct conf_source *rule,
+static void list_auto_tiers(const struct source_rules_input *in, const struct conf_source *rule,
 			    char *list, size_t size)
 {
 	char word[256];
@@ -133,8 +133,8 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 		add_word(list, size, "source");
 }
 
-int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
-		     const struct dataset *d, struct error *err)
+int source_rules_check_tier(const struct conf_source *rule, const struct conf_tier *t,
+			    const char *gres, const struct dataset *d, struct error *err)
 {
 	if (!t)
 		return error_exit(
@@ -156,7 +156,7 @@ int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, 
 	return 0;
 }
 
-const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d)
+const char *source_rules_refuse_keep(const struct conf_tier *t, const struct dataset *d)
 {
 	if (!t)
 		return "it stays where it is";
@@ -172,7 +172,7 @@ const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d
 	return NULL;
 }
 
-static int list_tiers(const struct admit_input *in, const struct conf_source *rule,
+static int list_tiers(const struct source_rules_input *in, const struct conf_source *rule,
 		      const struct dataset *d, char *list, size_t size, struct error *err)
 {
 	const char *dest = d->dest ? d->dest : "auto";
@@ -187,10 +187,10 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 		add_word(list, size, dest);
 		return 0;
 	}
-	t = dest[0] == '/' ? admit_find_tier(in->conf, &in->expand, dest)
+	t = dest[0] == '/' ? source_rules_find_tier(in->conf, &in->expand, dest)
 			   : conf_get_tier(in->conf, dest);
 	if (t || dest[0] != '/' || !in->permissive) {
-		r = admit_check_tier(rule, t, in->gres, d, err);
+		r = source_rules_check_tier(rule, t, in->gres, d, err);
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);
@@ -208,8 +208,8 @@ static uint64_t lower_limit(uint64_t a, uint64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
-		  struct error *err)
+int source_rules_apply(struct source_rules *a, const struct source_rules_input *in,
+		       struct dataset *d, struct error *err)
 {
 	const struct conf_person who = { in->user, in->groups, in->n_groups };
 	char tiers[DATASET_MAX_ITEM + 512] = "";
@@ -221,12 +221,12 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 	if (r == 0)
 		r = match_rule(in, d, &rule, err);
 	if (r == 0)
-		r = admit_check_rule(rule, d, err);
+		r = source_rules_check(rule, d, err);
 	if (r == 0)
 		r = list_tiers(in, rule, d, tiers, sizeof(tiers), err);
 	if (r < 0)
 		return r;
-	*a = (struct admit){
+	*a = (struct source_rules){
 		.rule = strdup(rule->name),
 		.rule_match = strdup(rule->match && *rule->match ? rule->match : "/**"),
 		.methods = strdup(rule->methods ? rule->methods : "*"),
@@ -239,6 +239,6 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 		a->web = NULL;
 	if (a->web && a->rule && a->rule_match && a->methods && a->tiers)
 		return 0;
-	admit_deinit(a);
+	source_rules_deinit(a);
 	return error_set(err, ENOMEM, "out of memory");
 }

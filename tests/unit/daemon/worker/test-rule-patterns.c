@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "daemon/worker/rules.h"
+#include "daemon/worker/rule-patterns.h"
 
 static void make_link(const char *dir, const char *to, const char *name, uid_t owner)
 {
@@ -23,9 +23,9 @@ static bool allows(const char *dir, const char *rule, const char *path)
 	assert_non_null(realpath(dir, resolved));
 	snprintf(match, sizeof(match), "/nowhere/**\n%s/%s", dir, rule);
 	snprintf(real, sizeof(real), "%.256s/%s", resolved, path);
-	assert_int_equal(rules_new(&rules, match, NULL), 0);
-	allowed = rules_allow(rules, real);
-	rules_free(rules);
+	assert_int_equal(rule_patterns_new(&rules, match, NULL), 0);
+	allowed = rule_patterns_allow(rules, real);
+	rule_patterns_free(rules);
 	return allowed;
 }
 
@@ -61,12 +61,12 @@ static void test_no_rule_allows_nothing(void **state)
 {
 	char **rules = NULL;
 
-	assert_int_equal(rules_new(&rules, "", NULL), 0);
-	assert_false(rules_allow(rules, "/a"));
-	rules_free(rules);
-	assert_int_equal(rules_new(&rules, "/**", NULL), 0);
-	assert_true(rules_allow(rules, "/a"));
-	rules_free(rules);
+	assert_int_equal(rule_patterns_new(&rules, "", NULL), 0);
+	assert_false(rule_patterns_allow(rules, "/a"));
+	rule_patterns_free(rules);
+	assert_int_equal(rule_patterns_new(&rules, "/**", NULL), 0);
+	assert_true(rule_patterns_allow(rules, "/a"));
+	rule_patterns_free(rules);
 }
 
 /* 2,048 had room, and a rule beyond them allowed nothing. */
@@ -81,11 +81,11 @@ static void test_there_may_be_any_number_of_rules(void **state)
 	for (int i = 0; i < 5000; i++)
 		fprintf(f, "/set/%d/**\n", i);
 	assert_int_equal(fclose(f), 0);
-	assert_int_equal(rules_new(&rules, match, NULL), 0);
-	assert_true(rules_allow(rules, "/set/0/a"));
-	assert_true(rules_allow(rules, "/set/4999/a"));
-	assert_false(rules_allow(rules, "/set/5000/a"));
-	rules_free(rules);
+	assert_int_equal(rule_patterns_new(&rules, match, NULL), 0);
+	assert_true(rule_patterns_allow(rules, "/set/0/a"));
+	assert_true(rule_patterns_allow(rules, "/set/4999/a"));
+	assert_false(rule_patterns_allow(rules, "/set/5000/a"));
+	rule_patterns_free(rules);
 	free(match);
 }
 

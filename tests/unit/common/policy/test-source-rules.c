@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/policy/admit.h"
+#include "common/policy/source-rules.h"
 #include "common/util/error.h"
 
 static const char text[] =
@@ -33,7 +33,7 @@ static struct conf *conf;
 
 static int setup(void **state)
 {
-	char dir[] = "/tmp/test-admit-XXXXXX", path[64];
+	char dir[] = "/tmp/test-source-rules-XXXXXX", path[64];
 	struct error err = ERROR_INIT;
 	FILE *f;
 	int r;
@@ -59,10 +59,10 @@ static int teardown(void **state)
 
 static const char *job_gres;
 
-static int admit(const char *item, const char *user, bool permissive, struct admit *a,
+static int admit(const char *item, const char *user, bool permissive, struct source_rules *a,
 		 struct dataset_list *list, struct error *err)
 {
-	const struct admit_input in = {
+	const struct source_rules_input in = {
 		.conf = conf,
 		.user = user,
 		.permissive = permissive,
@@ -72,10 +72,10 @@ static int admit(const char *item, const char *user, bool permissive, struct adm
 
 	*err = (struct error)ERROR_INIT;
 	*list = (struct dataset_list){ 0 };
-	*a = (struct admit){ 0 };
+	*a = (struct source_rules){ 0 };
 	assert_int_equal(dataset_list_from_string(list, item, err), 0);
 	assert_int_equal(list->n_items, 1);
-	return admit_dataset(a, &in, &list->items[0], err);
+	return source_rules_apply(a, &in, &list->items[0], err);
 }
 
 /* clang-format off */
@@ -126,7 +126,7 @@ static void test_items_against_the_rules(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dataset_list list;
 		struct error err;
-		struct admit a;
+		struct source_rules a;
 		int r;
 
 		if (cases[i].code == STAGE_EXIT_USAGE) { /* refused by the reader already */
@@ -144,7 +144,7 @@ static void test_items_against_the_rules(void **state)
 		} else if (r != 0 || strcmp(a.tiers, cases[i].tiers) || err.exit_code) {
 			fail_msg("%s: '%s'", cases[i].item, r < 0 ? err.text : a.tiers);
 		}
-		admit_deinit(&a);
+		source_rules_deinit(&a);
 		dataset_list_deinit(&list);
 	}
 }
@@ -163,7 +163,7 @@ static void test_who_asked_for_the_gres_may_use_its_tier(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(gres_cases); i++) {
 		struct dataset_list list;
 		struct error err;
-		struct admit a;
+		struct source_rules a;
 		int r;
 
 		job_gres = "gpu+nvme";
@@ -171,7 +171,7 @@ static void test_who_asked_for_the_gres_may_use_its_tier(void **state)
 		job_gres = NULL;
 		if (r < 0 || strcmp(a.tiers, gres_cases[i].tiers))
 			fail_msg("%s: '%s'", gres_cases[i].item, r < 0 ? err.text : a.tiers);
-		admit_deinit(&a);
+		source_rules_deinit(&a);
 		dataset_list_deinit(&list);
 	}
 }
@@ -180,7 +180,7 @@ static void test_a_name_of_the_catalog_becomes_what_it_stands_for(void **state)
 {
 	struct dataset_list list;
 	struct error err;
-	struct admit a;
+	struct source_rules a;
 
 	assert_int_equal(admit("@imagenet", "bob", false, &a, &list, &err), 0);
 	assert_string_equal(list.items[0].source, "/p/scratch/imagenet.tar");
@@ -189,7 +189,7 @@ static void test_a_name_of_the_catalog_becomes_what_it_stands_for(void **state)
 	assert_int_equal(list.items[0].verify, DATASET_VERIFY_SHA256);
 	assert_string_equal(a.rule, "scratch");
 	assert_true(a.max_bytes == 10ULL << 30); /* the lower of the two */
-	admit_deinit(&a);
+	source_rules_deinit(&a);
 	dataset_list_deinit(&list);
 }
 
@@ -206,13 +206,13 @@ static void test_the_lower_limit_holds_and_0_is_none(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct dataset_list list;
 		struct error err;
-		struct admit a;
+		struct source_rules a;
 
 		conf->sources[0].max_bytes = limits[i].rule;
 		conf->max_bytes = limits[i].site;
 		assert_int_equal(admit("/p/scratch/x", "bob", false, &a, &list, &err), 0);
 		assert_int_equal(a.max_bytes, limits[i].holds);
-		admit_deinit(&a);
+		source_rules_deinit(&a);
 		dataset_list_deinit(&list);
 	}
 	conf->sources[0].max_bytes = rule;
@@ -236,7 +236,7 @@ static void test_what_the_rule_says_goes_along(void **state)
 	for (size_t i = 0; i <= ARRAY_SIZE(rules); i++) {
 		struct dataset_list list;
 		struct error err;
-		struct admit a;
+		struct source_rules a;
 
 		if (i == ARRAY_SIZE(rules)) { /* all of a long DEST */
 			assert_int_equal(admit(item, "bob", false, &a, &list, &err), 0);
@@ -251,7 +251,7 @@ static void test_what_the_rule_says_goes_along(void **state)
 			assert_string_equal(a.methods, rules[i].methods);
 			assert_non_null(a.web);
 		}
-		admit_deinit(&a);
+		source_rules_deinit(&a);
 		dataset_list_deinit(&list);
 	}
 }
@@ -276,14 +276,14 @@ static void test_without_a_configuration_all_is_ones_own(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
 		struct dataset_list list;
 		struct error err;
-		struct admit a;
+		struct source_rules a;
 		int r;
 
 		r = admit(own[i].item, "bob", true, &a, &list, &err);
 		if (own[i].tiers ? r != 0 || strcmp(a.tiers, own[i].tiers) || strcmp(a.rule, "own")
 				 : r == 0 || error_to_exit(&err) != STAGE_EXIT_REFUSED)
 			fail_msg("%s: '%s'", own[i].item, r < 0 ? err.text : a.tiers);
-		admit_deinit(&a);
+		source_rules_deinit(&a);
 		dataset_list_deinit(&list);
 	}
 }

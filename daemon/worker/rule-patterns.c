@@ -1,4 +1,4 @@
-#include "daemon/worker/rules.h"
+#include "daemon/worker/rule-patterns.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -72,9 +72,9 @@ static bool resolve_trusted(char path[static PATH_MAX])
 	return true;
 }
 
-static void rules_freep(char ***rulesp)
+static void rule_patterns_freep(char ***rulesp)
 {
-	rules_free(*rulesp);
+	rule_patterns_free(*rulesp);
 }
 
 /* Returns the pattern with its literal part resolved; NULL: it is the same, or cannot be
@@ -104,10 +104,11 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-int rules_new(char ***rulesp, const char *match, struct error *err)
+int rule_patterns_new(char ***rulesp, const char *match, struct error *err)
 {
 	/* space for each line, its resolved form, and the final NULL */
-	_cleanup_(rules_freep) char **rules = calloc(2 * count_lines(match) + 1, sizeof(*rules));
+	_cleanup_(rule_patterns_freep) char **rules = calloc(2 * count_lines(match) + 1,
+							     sizeof(*rules));
 	_cleanup_(freep) char *copy = strdup(match);
 	char *save, *line;
 	size_t n = 0;
@@ -127,14 +128,14 @@ int rules_new(char ***rulesp, const char *match, struct error *err)
 	return 0;
 }
 
-void rules_free(char **rules)
+void rule_patterns_free(char **rules)
 {
 	for (size_t i = 0; rules && rules[i]; i++)
 		free(rules[i]);
 	free(rules);
 }
 
-bool rules_allow(char *const *rules, const char *real)
+bool rule_patterns_allow(char *const *rules, const char *real)
 {
 	for (size_t i = 0; rules[i]; i++) {
 		if (path_match(rules[i], real))
