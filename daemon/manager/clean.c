@@ -31,7 +31,7 @@
 #include "common/util/log.h"
 #include "daemon/manager/privops.h"
 #include "daemon/manager/death.h"
-#include "daemon/manager/groups.h"
+#include "daemon/manager/cgroup-join.h"
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/job-cgroup-memory.h"
@@ -259,13 +259,13 @@ static int remove_groups(struct clean *c, struct error *err)
 
 	job.job_id = c->dir->id.job_id;
 	for (enum privop_group which = 0; !others && which < PRIVOP_N_GROUPS; which++) {
-		int found = groups_find(which, &job, dir, sizeof(dir));
+		int found = cgroup_join_find(which, &job, dir, sizeof(dir));
 
 		if (found == 0)
 			found = job_cgroup_remove(dir, which, c->job_over, soon(c, KILL_GRACE_MS));
 		if (found < 0 && found != -ENOENT && found != -ENODEV && r == 0)
 			r = error_errno(err, -found, "remove the job's group of %s",
-					groups_to_string(which));
+					cgroup_join_to_string(which));
 	}
 	return r;
 }

@@ -97,8 +97,8 @@ void serve_look_for_memory(struct serve *s)
 {
 	const struct manager *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
-	const char *const dir = s->groups[PRIVOP_GROUP_MEMORY].dir;
-	int r = groups_look(s);
+	const char *const dir = s->cgroups[PRIVOP_GROUP_MEMORY].dir;
+	int r = cgroup_join_look(s);
 	int read = -ENOENT;
 	bool freeing;
 

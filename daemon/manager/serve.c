@@ -26,7 +26,7 @@
 #include "daemon/manager/mounts.h"
 
 #define MEMORY_TICK_MS 20
-#define GROUPS_TICK_MS 1000
+#define CGROUPS_TICK_MS 1000
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release its datasets */
 #define AGAIN_US 500000	     /* before stagingd is started again, if no process could be created */
 #define VERBS_MS                                                                                   \
@@ -114,12 +114,14 @@ static bool has_worker(const struct serve *s)
 
 int serve_get_tick(const struct serve *s)
 {
-	if (!s->memory_known || s->end_ms || groups_are_coming(s))
+	if (!s->memory_known || s->end_ms || cgroup_join_expects_more(s))
 		return MEMORY_TICK_MS;
 	if (get_slots(s))
 		return watch_get_pause(&s->watch);
 	/* The next job step may make the cgroups, and running workers must be moved to them. */
-	return s->memory_is_late || (groups_are_missing(s) && has_worker(s)) ? GROUPS_TICK_MS : -1;
+	return s->memory_is_late || (cgroup_join_is_incomplete(s) && has_worker(s))
+		       ? CGROUPS_TICK_MS
+		       : -1;
 }
 
 /* For look_meanwhile(), which has no parameter. */
@@ -135,7 +137,7 @@ static void look_around(struct serve *s)
 	watch_look(&s->watch, get_slots(s));
 	if (serve_get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
-	if (!s->memory_known || s->memory_is_late || groups_are_missing(s))
+	if (!s->memory_known || s->memory_is_late || cgroup_join_is_incomplete(s))
 		serve_look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;

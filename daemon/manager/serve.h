@@ -11,7 +11,7 @@
 
 #include "common/protocol/keeper-verbs.h"
 #include "common/protocol/rundir.h"
-#include "daemon/manager/groups.h"
+#include "daemon/manager/cgroup-join.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/watch.h"
 
@@ -34,8 +34,8 @@ struct serve {
 	bool memory_known;   /* the job's memory was reported to stagingd */
 	bool memory_charged; /* the job's memory cgroup exists, and its limit is known */
 	bool memory_is_late; /* Slurm makes cgroups, but not yet this job's, or without its limit */
-	struct groups_one groups[PRIVOP_N_GROUPS];
-	uint64_t groups_end_ms; /* no cgroups are expected after this time; 0: none found yet */
+	struct cgroup_joined cgroups[PRIVOP_N_GROUPS];
+	uint64_t cgroups_end_ms; /* no cgroups are expected after this time; 0: none found yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct watch watch;

@@ -79,7 +79,7 @@ static int answer(struct privop *a, int *out, size_t *n_outp)
 
 static void get_path(char *path, size_t size, enum privop_group which, const char *below)
 {
-	snprintf(path, size, "%s/%s/slurm_n1%s", play.top, groups_to_string(which), below);
+	snprintf(path, size, "%s/%s/slurm_n1%s", play.top, cgroup_join_to_string(which), below);
 }
 
 static void write_file(enum privop_group which, const char *name, const char *text)
@@ -144,14 +144,14 @@ static void assert_held(int memory, int cpus, int devices)
 static void test_groups_are_held_as_they_come(void **state)
 {
 	begin(state);
-	assert_int_equal(groups_look(&play.s), -ENOENT);
+	assert_int_equal(cgroup_join_look(&play.s), -ENOENT);
 	assert_held(0, 0, 0);
 	make_group(PRIVOP_GROUP_MEMORY);
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 0, 0);
 	make_group(PRIVOP_GROUP_DEVICES);
-	assert_int_equal(groups_look(&play.s), 0);
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 0, 1);
 	assert_int_equal(play.n_entered, 2);
 }
@@ -163,14 +163,14 @@ static void test_a_group_that_is_made_again_is_held_again(void **state)
 	begin(state);
 	for (enum privop_group which = 0; which < PRIVOP_N_GROUPS; which++)
 		make_group(which);
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 1, 1);
 	make_group_again(PRIVOP_GROUP_CPUS);
 	run("rm -r $job", PRIVOP_GROUP_DEVICES);
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 2, 1);
 	make_group(PRIVOP_GROUP_DEVICES);
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 2, 2);
 	assert_int_equal(play.n_entered, 3);
 }
@@ -182,10 +182,10 @@ static void test_a_cpuset_is_left_until_slurm_has_filled_it(void **state)
 	make_group(PRIVOP_GROUP_MEMORY);
 	make_group(PRIVOP_GROUP_CPUS);
 	write_file(PRIVOP_GROUP_CPUS, "/uid_1001/job_7/cpuset.mems", "\n");
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 0, 0);
 	write_file(PRIVOP_GROUP_CPUS, "/uid_1001/job_7/cpuset.mems", "0\n");
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 1, 0);
 }
 
@@ -196,11 +196,11 @@ static void test_memory_that_cannot_be_held_is_not_charged(void **state)
 	begin(state);
 	make_group(PRIVOP_GROUP_MEMORY);
 	play.refuse[PRIVOP_GROUP_MEMORY] = -EAGAIN;
-	assert_int_equal(groups_look(&play.s), -EAGAIN);
-	assert_int_equal(groups_look(&play.s), -EAGAIN);
+	assert_int_equal(cgroup_join_look(&play.s), -EAGAIN);
+	assert_int_equal(cgroup_join_look(&play.s), -EAGAIN);
 	assert_held(0, 0, 0);
 	play.refuse[PRIVOP_GROUP_MEMORY] = 0;
-	assert_int_equal(groups_look(&play.s), 0);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
 	assert_held(1, 0, 0);
 	assert_int_equal(play.n_entered, 1);
 }
@@ -214,10 +214,10 @@ static void test_each_look_reads_the_table_of_mounts_once(void **state)
 		get_path(path, sizeof(path), which, "");
 		assert_int_equal(rmdir(path), 0);
 	}
-	assert_int_equal(groups_look(&play.s), -ENODEV);
+	assert_int_equal(cgroup_join_look(&play.s), -ENODEV);
 	assert_int_equal(play.n_reads, 1);
 	make_group(PRIVOP_GROUP_CPUS);
-	assert_int_equal(groups_look(&play.s), -ENODEV);
+	assert_int_equal(cgroup_join_look(&play.s), -ENODEV);
 	assert_held(0, 1, 0);
 	assert_int_equal(play.n_reads, 2);
 }
@@ -342,7 +342,7 @@ static void test_a_limit_that_comes_late_counts_from_then_on(void **state)
 		told = tell_limit();
 		assert_true(group_is_late[i] ? told == -2 : told > 10485760);
 		assert_int_equal(tell_limit(), -2);
-		play.s.groups_end_ms = 1;
+		play.s.cgroups_end_ms = 1;
 		assert_true(serve_get_tick(&play.s) > 0);
 		write_limits("10485760\n");
 		assert_int_equal(tell_limit(), 10485760);

@@ -10,7 +10,7 @@
  * found the first one. The list of CPUs comes from the job's cpuset, never from a process of the
  * user, who could have bound it to other CPUs.
  */
-#include "daemon/manager/groups.h"
+#include "daemon/manager/cgroup-join.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,12 +38,13 @@ static const char *const without[PRIVOP_N_GROUPS] = {
 	"workers are not bound to the job's devices",
 };
 
-const char *groups_to_string(enum privop_group which)
+const char *cgroup_join_to_string(enum privop_group which)
 {
 	return controllers[which];
 }
 
-int groups_find(enum privop_group which, const struct job_cgroup_job *job, char *dir, size_t size)
+int cgroup_join_find(enum privop_group which, const struct job_cgroup_job *job, char *dir,
+		     size_t size)
 {
 	return job_cgroup_find(controllers[which], job, dir, size);
 }
@@ -65,7 +66,7 @@ static bool is_ready(enum privop_group which, const char *dir)
 	       (job_cgroup_read_cpus(dir, set, sizeof(set)) == 0 && job_cgroup_has_mems(dir));
 }
 
-static int hold_by_keeper(struct groups_one *g, enum privop_group which)
+static int hold_by_keeper(struct cgroup_joined *g, enum privop_group which)
 {
 	const int r = privops_do_path(PRIVOP_HOLD_GROUP, g->dir, which);
 
@@ -79,7 +80,7 @@ static int hold_by_keeper(struct groups_one *g, enum privop_group which)
  * -errno. */
 static int hold(struct serve *s, enum privop_group which)
 {
-	struct groups_one *g = &s->groups[which];
+	struct cgroup_joined *g = &s->cgroups[which];
 	const bool is_used = which == PRIVOP_GROUP_MEMORY || is_v1(g->dir);
 	struct stat st;
 	int r;
@@ -90,8 +91,8 @@ static int hold(struct serve *s, enum privop_group which)
 		return -errno;
 	if (!is_ready(which, g->dir))
 		return 0;
-	if (!s->groups_end_ms)
-		s->groups_end_ms = clock_ms() + LATE_MS;
+	if (!s->cgroups_end_ms)
+		s->cgroups_end_ms = clock_ms() + LATE_MS;
 	r = is_used ? hold_by_keeper(g, which) : 0;
 	if (r < 0)
 		return r;
@@ -103,7 +104,7 @@ static int hold(struct serve *s, enum privop_group which)
 static int look_for(struct serve *s, const struct job_cgroup_mounts *m, enum privop_group which)
 {
 	const struct job_cgroup_job job = state_get_job(&s->k->st);
-	struct groups_one *g = &s->groups[which];
+	struct cgroup_joined *g = &s->cgroups[which];
 	int r;
 
 	if (g->is_held)
@@ -122,11 +123,11 @@ static bool forget_removed(struct serve *s)
 	struct stat st;
 
 	for (enum privop_group which = 0; which < PRIVOP_N_GROUPS; which++) {
-		struct groups_one *g = &s->groups[which];
+		struct cgroup_joined *g = &s->cgroups[which];
 
 		if (g->is_held && (stat(g->dir, &st) < 0 || st.st_ino != g->ino)) {
 			g->is_held = false;
-			s->groups_end_ms = 0;
+			s->cgroups_end_ms = 0;
 		}
 		any_held |= g->is_held;
 	}
@@ -148,14 +149,14 @@ static void enter(const struct serve *s)
 	}
 }
 
-bool groups_are_coming(const struct serve *s)
+bool cgroup_join_expects_more(const struct serve *s)
 {
-	return clock_ms() < s->groups_end_ms;
+	return clock_ms() < s->cgroups_end_ms;
 }
 
-bool groups_are_missing(const struct serve *s)
+bool cgroup_join_is_incomplete(const struct serve *s)
 {
-	return !s->groups_end_ms || groups_are_coming(s);
+	return !s->cgroups_end_ms || cgroup_join_expects_more(s);
 }
 
 /* Binds us, the keeper and all processes that it starts to the job's CPUs. */
@@ -173,7 +174,7 @@ static void follow_cpus(const char *dir)
 	privops_do(&a, NULL, NULL);
 }
 
-int groups_look(struct serve *s)
+int cgroup_join_look(struct serve *s)
 {
 	const bool any_held = forget_removed(s);
 	struct job_cgroup_mounts m;
@@ -189,7 +190,7 @@ int groups_look(struct serve *s)
 		any |= look_for(s, &m, which) > 0;
 	if (any)
 		enter(s);
-	if (groups_are_missing(s) && *s->groups[PRIVOP_GROUP_CPUS].dir)
-		follow_cpus(s->groups[PRIVOP_GROUP_CPUS].dir);
+	if (cgroup_join_is_incomplete(s) && *s->cgroups[PRIVOP_GROUP_CPUS].dir)
+		follow_cpus(s->cgroups[PRIVOP_GROUP_CPUS].dir);
 	return memory < 0 ? memory : 0;
 }
