@@ -4,7 +4,7 @@
 #include "daemon/manager/breaker.h"
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
-#include "daemon/manager/metrics.h"
+#include "daemon/manager/node-metrics.h"
 #include "daemon/manager/state.h"
 
 void death_report(const struct jobdir *d, struct state *st)
@@ -21,5 +21,5 @@ void death_report(const struct jobdir *d, struct state *st)
 	st->keeper = (struct state_proc){ 0 };
 	if (jobdir_write_state(d, st) < 0)
 		return; /* the next clean-up reports and counts it */
-	metrics_add_death(&site, breaker_count());
+	node_metrics_add_death(&site, breaker_count());
 }

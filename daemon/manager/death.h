@@ -1,6 +1,6 @@
 /*
  * death: reports a keeper that died before it was asked to end: in the log, in the node's metrics
- * (metrics.h) and to the breaker (breaker.h).
+ * (node-metrics.h) and to the breaker (breaker.h).
  */
 #pragma once
 

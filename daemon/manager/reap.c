@@ -40,7 +40,7 @@
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/joblife.h"
 #include "daemon/manager/leftover.h"
-#include "daemon/manager/metrics.h"
+#include "daemon/manager/node-metrics.h"
 #include "daemon/manager/reap-internal.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/tier.h"
@@ -339,7 +339,7 @@ int reap_all(bool by_timer, struct error *err)
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);
 	try_again(&reap);
-	metrics_set_reaped(&site, breaker_reset(), reap_get_n_failures());
+	node_metrics_set_reaped(&site, breaker_reset(), reap_get_n_failures());
 	tier_sweep(clock_ms() + REAP_TIMEOUT_MS, by_timer);
 	if (r == 0 && reap.r < 0)
 		r = reap.has_told

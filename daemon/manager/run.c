@@ -25,7 +25,7 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/clean.h"
 #include "daemon/manager/job-cgroup-memory.h"
-#include "daemon/manager/metrics.h"
+#include "daemon/manager/node-metrics.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/reap.h"
 
@@ -329,7 +329,7 @@ int manager_run(struct manager *k)
 	}
 	jobdir_deinit(&k->dir);
 	if (k->st.ending)
-		metrics_add(k);
+		node_metrics_add(k);
 	reap_aside(k->st.uid);
 	return r < 0;
 }

@@ -4,7 +4,7 @@
  * in a separate process, because this may take long. The text is renamed to its final name when it
  * is complete, so a process that is killed before leaves the old text.
  */
-#include "daemon/manager/metrics.h"
+#include "daemon/manager/node-metrics.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/manager.h"
 
-#define METRICS_MS 30000      /* many managers may end at the same time and wait for each other */
-#define METRICS_DEATH_MS 2000 /* an epilog may wait for this */
+#define NODE_METRICS_MS 30000 /* many managers may end at the same time and wait for each other */
+#define NODE_METRICS_DEATH_MS 2000 /* an epilog may wait for this */
 #define POLL_US 10000
 
 static int lock(int fd, uint64_t deadline_ms)
@@ -115,30 +115,30 @@ static void add_to_node(const char *path, const uint64_t *counts, const struct n
 				    : "");
 }
 
-void metrics_add(struct manager *k)
+void node_metrics_add(struct manager *k)
 {
 	if (k->site.metrics[0] != '/')
 		return;
 	k->counts[COUNT_JOBS] = 1;
 	k->counts[COUNT_KEEPER_DEATHS] = 0; /* a user's daemon must not set this */
 	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
-	add_to_node(k->site.metrics, k->counts, &node_as_before, clock_ms() + METRICS_MS);
+	add_to_node(k->site.metrics, k->counts, &node_as_before, clock_ms() + NODE_METRICS_MS);
 }
 
-void metrics_add_death(const struct helper_site *site, bool opened)
+void node_metrics_add_death(const struct helper_site *site, bool opened)
 {
 	const uint64_t counts[COUNT_N] = { [COUNT_KEEPER_DEATHS] = 1 };
 	const struct node node = { opened ? 1 : AS_BEFORE, AS_BEFORE };
 
 	if (site->metrics[0] == '/')
-		add_to_node(site->metrics, counts, &node, clock_ms() + METRICS_DEATH_MS);
+		add_to_node(site->metrics, counts, &node, clock_ms() + NODE_METRICS_DEATH_MS);
 }
 
-void metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers)
+void node_metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers)
 {
 	const uint64_t counts[COUNT_N] = { 0 };
 	const struct node node = { closed ? 0 : AS_BEFORE, n_leftovers };
 
 	if (site->metrics[0] == '/')
-		add_to_node(site->metrics, counts, &node, clock_ms() + METRICS_DEATH_MS);
+		add_to_node(site->metrics, counts, &node, clock_ms() + NODE_METRICS_DEATH_MS);
 }
