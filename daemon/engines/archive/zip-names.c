@@ -14,7 +14,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/stage-io.h"
-#include "daemon/engines/archive/zip-text.h"
+#include "daemon/engines/archive/zip-entry-name.h"
 
 #define TAIL_SIZE (128u << 10)
 #define END_SIZE 22
@@ -266,7 +266,7 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 	struct zip_entry e = { .method = (unsigned)le(entry + 10, 2),
 			       .crc = (uint32_t)le(entry + 16, 4),
 			       .is_unix = entry[5] == SYSTEM_UNIX && le(entry + 40, 2) != 0 };
-	const struct zip_text t = {
+	const struct zip_entry_name t = {
 		.name = entry + ENTRY_SIZE,
 		.n_name = le(entry + 28, 2),
 		.extra = entry + ENTRY_SIZE + le(entry + 28, 2),
@@ -280,14 +280,14 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 	if (!get_numbers(entry, &e) || __builtin_add_overflow(e.at, l->shift, &e.at) ||
 	    e.at > INT64_MAX - MEMBER_SIZE)
 		return -EBADMSG;
-	n = zip_text_read(&t, buf);
+	n = zip_entry_name_read(&t, buf);
 	e.dos_mode = get_dos_mode(entry, buf, n);
 	return add(z, &e, buf, n);
 }
 
 static int read_list(struct zip_names *z, struct reader *r, const struct list *l)
 {
-	_cleanup_(freep) char *name = malloc(ZIP_TEXT_SIZE);
+	_cleanup_(freep) char *name = malloc(ZIP_ENTRY_NAME_SIZE);
 	const unsigned char *entry;
 	uint64_t at = l->from;
 	size_t n;

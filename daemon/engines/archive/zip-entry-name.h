@@ -1,5 +1,5 @@
 /*
- * zip-text: computes the name of a zip's entry from the fields of the central directory. Pure.
+ * zip-entry-name: computes the name of a zip's entry from the fields of the central directory. Pure.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct zip_text {
+struct zip_entry_name {
 	const unsigned char *name, *extra;
 	size_t n_name, n_extra;
 	unsigned flags;
@@ -16,8 +16,8 @@ struct zip_text {
 
 /* Buffer size that is enough for each name: a conversion may make it longer, and it may be in an
  * extra field. */
-#define ZIP_TEXT_SIZE (3 * 65535 + 1)
+#define ZIP_ENTRY_NAME_SIZE (3 * 65535 + 1)
 
-/* Writes the name to `to`, which has ZIP_TEXT_SIZE bytes. A NUL ends the name. Returns its
+/* Writes the name to `to`, which has ZIP_ENTRY_NAME_SIZE bytes. A NUL ends the name. Returns its
  * length. */
-size_t zip_text_read(const struct zip_text *t, char *to);
+size_t zip_entry_name_read(const struct zip_entry_name *t, char *to);

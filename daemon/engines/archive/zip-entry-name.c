@@ -4,7 +4,7 @@
  * DOS made; the bytes as they are for what Unix made. A name with both slashes is left alone, as
  * unzip does.
  */
-#include "daemon/engines/archive/zip-text.h"
+#include "daemon/engines/archive/zip-entry-name.h"
 
 #include <string.h>
 
@@ -79,7 +79,7 @@ static size_t put_cp437(char *to, const unsigned char *name, size_t n)
 
 /* Returns the name in Info-ZIP's extra field, of *np bytes. NULL: there is none, or it belongs to
  * another name. */
-static const unsigned char *find_unicode_path(const struct zip_text *t, size_t *np)
+static const unsigned char *find_unicode_path(const struct zip_entry_name *t, size_t *np)
 {
 	const unsigned char *p = t->extra, *end = t->extra + t->n_extra, *field;
 	size_t n;
@@ -97,13 +97,13 @@ static const unsigned char *find_unicode_path(const struct zip_text *t, size_t *
 	return NULL;
 }
 
-static bool is_of_dos(const struct zip_text *t)
+static bool is_of_dos(const struct zip_entry_name *t)
 {
 	return t->system == SYSTEM_DOS || t->system == SYSTEM_HPFS ||
 	       (t->system == SYSTEM_NTFS && t->version == VERSION_PKZIP);
 }
 
-size_t zip_text_read(const struct zip_text *t, char *to)
+size_t zip_entry_name_read(const struct zip_entry_name *t, char *to)
 {
 	const unsigned char *unicode;
 	size_t n = t->n_name;
