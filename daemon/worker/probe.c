@@ -29,7 +29,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 #define PROBE_PEEK_SIZE (1 << 20) /* bytes of an archive that are read for its first headers */
 /* An lz4 block can only be unpacked as a whole, and may have 4 MiB. */

@@ -14,7 +14,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 #include "daemon/worker/web/fetch-stream.h"
 
 int source_open_stream(struct ctx *ctx, const struct source *src, struct hash *hash,
@@ -32,7 +32,7 @@ int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error
 
 	if (ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = fetch_file(ctx, src->fetch, src->objects, fd, hash, err);
+	r = fetch_ranges_one(ctx, src->fetch, src->objects, fd, hash, err);
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 

@@ -15,7 +15,7 @@
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rule-patterns.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 static const struct scheme *const schemes[] = { &scheme_file, &scheme_http, &scheme_s3 };
 

@@ -20,7 +20,7 @@
 #include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 #include "daemon/worker/web/web-set.h"
 
 #define HEAD_SIZE (1u << 20) /* as much as probe.c reads */

@@ -21,7 +21,7 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 static void set_mtime(int fd, const struct source *src)
 {
@@ -137,7 +137,7 @@ static int fetch_set(struct ctx *ctx, struct source *src, struct target *target,
 		return error_errno(err, errno, "open %s", target->path);
 	target->root_mode = 0755;
 	s.root = root;
-	return fetch_files(ctx, src->fetch, src->objects, src->n_objects, &sink, NULL, err);
+	return fetch_ranges_all(ctx, src->fetch, src->objects, src->n_objects, &sink, NULL, err);
 }
 
 static int fetch_stage(struct ctx *ctx, struct source *src, const struct facts *facts,

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "daemon/engines/archive/stream.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 /* Opens the stream. Its bytes count as progress and are added to hash (NULL: none). A struct fetch
  * can have only one stream at a time. Returns 0 or an error with err set. */

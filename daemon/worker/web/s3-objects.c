@@ -18,7 +18,7 @@
 #include "daemon/engines/web/s3-match.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 #define MAX_LISTING (1u << 30)
 

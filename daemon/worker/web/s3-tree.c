@@ -9,7 +9,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 #include "daemon/worker/web/s3-objects.h"
 
 int s3_tree_check_name(const char *name, struct error *err)

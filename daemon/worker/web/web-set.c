@@ -16,7 +16,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 #include "daemon/worker/web/s3-objects.h"
 
 #define AT_ONCE 16 /* requests for sizes at the same time */

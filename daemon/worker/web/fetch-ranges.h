@@ -1,5 +1,5 @@
 /*
- * fetch-files: fetches objects of the web into files, in several parts at the same time. The number
+ * fetch-ranges: fetches objects of the web into files, in several ranges at the same time. The number
  * of connections grows as long as that makes the fetch faster.
  */
 #pragma once
@@ -33,10 +33,10 @@ struct fetch_sink {
 
 /* Fetches all objects; their sizes must be known. Progress is counted. hash: for a single object
  * (NULL: none); the file is read for it. Returns 0 or an error with err set. */
-int fetch_files(struct ctx *ctx, struct fetch *f, const struct fetch_object *objects, size_t n,
-		const struct fetch_sink *sink, struct hash *hash, struct error *err);
+int fetch_ranges_all(struct ctx *ctx, struct fetch *f, const struct fetch_object *objects, size_t n,
+		     const struct fetch_sink *sink, struct hash *hash, struct error *err);
 
 /* Fetches one object of any size to fd, which gets its size. The bytes are charged. Returns 0 or an
  * error with err set. */
-int fetch_file(struct ctx *ctx, struct fetch *f, const struct fetch_object *object, int fd,
-	       struct hash *hash, struct error *err);
+int fetch_ranges_one(struct ctx *ctx, struct fetch *f, const struct fetch_object *object, int fd,
+		     struct hash *hash, struct error *err);

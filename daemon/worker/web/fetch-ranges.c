@@ -3,7 +3,7 @@
  * Between the messages of stage-fetch, these bytes are read back from the file, while they are in
  * the page cache, and added to the checksum.
  */
-#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -279,8 +279,8 @@ static void give_up(struct files *s)
 			s->sink->close(s->sink->arg, i, s->outputs[i].fd, &why);
 }
 
-int fetch_files(struct ctx *ctx, struct fetch *f, const struct fetch_object *objects, size_t n,
-		const struct fetch_sink *sink, struct hash *hash, struct error *err)
+int fetch_ranges_all(struct ctx *ctx, struct fetch *f, const struct fetch_object *objects, size_t n,
+		     const struct fetch_sink *sink, struct hash *hash, struct error *err)
 {
 	struct files s = { .ctx = ctx,
 			   .f = f,
@@ -343,8 +343,8 @@ static int write_stream(struct ctx *ctx, struct fetch *f, const struct fetch_obj
 	return r;
 }
 
-int fetch_file(struct ctx *ctx, struct fetch *f, const struct fetch_object *object, int fd,
-	       struct hash *hash, struct error *err)
+int fetch_ranges_one(struct ctx *ctx, struct fetch *f, const struct fetch_object *object, int fd,
+		     struct hash *hash, struct error *err)
 {
 	const struct fetch_sink sink = { lend_fd, keep_fd, &fd };
 	int r;
@@ -356,5 +356,5 @@ int fetch_file(struct ctx *ctx, struct fetch *f, const struct fetch_object *obje
 		return r;
 	if (ftruncate(fd, (off_t)object->size) < 0)
 		return error_errno(err, errno, "make room for what is fetched");
-	return fetch_files(ctx, f, object, 1, &sink, hash, err);
+	return fetch_ranges_all(ctx, f, object, 1, &sink, hash, err);
 }
