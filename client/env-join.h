@@ -1,6 +1,6 @@
 /*
  * env-join: variables of the job that are lists of bind mounts. What the user has in them stays, as
- * with the plugin (spank/job-env.c).
+ * with the plugin (spank/step-env.c).
  */
 #pragma once
 

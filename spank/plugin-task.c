@@ -4,7 +4,7 @@
  */
 #include "spank/wait-ready.h"
 #include "spank/slurm-compat.h"
-#include "spank/job-env.h"
+#include "spank/step-env.h"
 #include "spank/work-dir.h"
 
 SPANK_PLUGIN(stage_data, 1)
@@ -21,7 +21,7 @@ int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
 	if (spank_context() == S_CTX_REMOTE)
-		job_env_set(sp);
+		step_env_set(sp);
 	return 0;
 }
 

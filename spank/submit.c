@@ -110,7 +110,7 @@ static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
 /*
  * STAGE_DATA_DIR, STAGE_DATA_NAMES, STAGE_DATA_PATH_<NAME> and, for sets, STAGE_DATA_LIST_<NAME>
  * are set in this process to paths below RUNDIR_NOT_STAGED. On each node of the job, the plugin
- * replaces them (job_env_place()). If slurmd has not loaded the plugin, they stay, and their text
+ * replaces them (step_env_place()). If slurmd has not loaded the plugin, they stay, and their text
  * shows the job why its data is missing.
  */
 #define PLACEHOLDER_SIZE (sizeof(RUNDIR_NOT_STAGED) + DATASET_NAME_SIZE + 8)

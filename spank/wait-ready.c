@@ -15,7 +15,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
-#include "spank/job-env.h"
+#include "spank/step-env.h"
 #include "spank/node.h"
 #include "spank/step.h"
 
@@ -236,5 +236,5 @@ void wait_ready_task(spank_t sp)
 		return;
 	if (run_stagectl(hold, envp) != 0)
 		_exit(1);
-	job_env_refresh(sp, step); /* the daemon may have written more variables since */
+	step_env_refresh(sp, step); /* the daemon may have written more variables since */
 }

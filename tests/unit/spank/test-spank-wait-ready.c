@@ -10,7 +10,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/fd.h"
 #include "spank/wait-ready.h"
-#include "spank/job-env.h"
+#include "spank/step-env.h"
 #include "spank/keeper-start.h"
 #include "spank/node.h"
 #include "spank/step.h"
@@ -279,7 +279,7 @@ static void test_the_daemons_variables_are_copied(void **state)
 		   "APPTAINER_BIND=/d\nPYXIS_CONTAINER_MOUNTS=/d:/d\nno line\nPATH=/evil\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
 	fake_setenv("PYXIS_CONTAINER_MOUNTS", "/a:/b");
-	job_env_set(NULL);
+	step_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), "/d");
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), "/d/a=b");
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
@@ -287,7 +287,7 @@ static void test_the_daemons_variables_are_copied(void **state)
 	assert_string_equal(fake_getenv(STEP_ENV_HELD), "1");
 	assert_null(fake_getenv("LD_PRELOAD"));
 	assert_null(fake_getenv("PATH"));
-	job_env_set(NULL); /* as an inner step, which inherits */
+	step_env_set(NULL); /* as an inner step, which inherits */
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 }
 
@@ -300,7 +300,7 @@ static void test_an_empty_list_of_mounts_adds_nothing(void **state)
 	make_dir("t/.stage");
 	write_text(RUNDIR_ENV, "APPTAINER_BIND=\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
-	job_env_set(NULL);
+	step_env_set(NULL);
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine");
 }
 
@@ -327,7 +327,7 @@ static void test_a_mount_is_added_once(void **state)
 		snprintf(line, sizeof(line), "SINGULARITY_BINDPATH=%s\n", cases[i].ours);
 		write_text(RUNDIR_ENV, line);
 		fake_setenv("SINGULARITY_BINDPATH", cases[i].old);
-		assert_int_equal(job_env_copy(NULL, path), 0);
+		assert_int_equal(step_env_copy(NULL, path), 0);
 		assert_string_equal(fake_getenv("SINGULARITY_BINDPATH"), cases[i].expect);
 	}
 }
@@ -344,10 +344,10 @@ static void test_all_variables_are_dropped_but_what_is_too_long(void **state)
 	fake_setenv("STAGE", "mine");
 	fake_setenv("STAGE_DATA_PATH_A", "/d/a");
 	fake.knows_nothing = true;
-	job_env_drop(NULL);
+	step_env_drop(NULL);
 	assert_non_null(fake_getenv("STAGE_DATA_SOCKET"));
 	fake.knows_nothing = false;
-	job_env_drop(NULL);
+	step_env_drop(NULL);
 	assert_null(fake_getenv("STAGE_DATA_SOCKET"));
 	assert_null(fake_getenv("STAGE_DATA_PATH_A"));
 	assert_string_equal(fake_getenv("STAGE"), "mine");
@@ -366,7 +366,7 @@ static void test_variables_of_the_client_are_replaced(void **state)
 	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
 	fake_setenv("STAGE_DATA_LIST_A", RUNDIR_NOT_STAGED "/list.a");
 	fake_setenv("STAGE_DATA_PATH_B", RUNDIR_NOT_STAGED "-mine/b");
-	job_env_set(NULL);
+	step_env_set(NULL);
 	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA, job_dir);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), path);
 	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/a", job_dir);
@@ -376,7 +376,7 @@ static void test_variables_of_the_client_are_replaced(void **state)
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_B"), RUNDIR_NOT_STAGED "-mine/b");
 	write_text(RUNDIR_FAILED, "x");
 	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
-	job_env_set(NULL);
+	step_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), RUNDIR_NOT_STAGED "/a");
 }
 
@@ -397,7 +397,7 @@ static void test_only_a_held_script_is_marked(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		node_setup(cases[i].spec, cases[i].step_id);
 		write_text(RUNDIR_FAILED, "x");
-		job_env_set(NULL);
+		step_env_set(NULL);
 		assert_int_equal(fake_getenv(STEP_ENV_HELD) != NULL, cases[i].marked);
 	}
 }
@@ -409,7 +409,7 @@ static void test_a_slow_daemon_is_not_waited_for_long(void **state)
 	NEED_NODE();
 	node_setup(SPEC_TASKS, 0);
 	start = clock_ms();
-	job_env_set(NULL);
+	step_env_set(NULL);
 	assert_in_range(clock_ms() - start, 1900, 2300);
 	assert_non_null(fake_getenv("STAGE_DATA_DIR")); /* fixed from the start */
 	assert_non_null(strstr(fake_getenv("STAGE_DATA_SOCKET"), "/sock"));
@@ -469,21 +469,21 @@ static void test_traps_in_place_of_the_file_are_left_alone(void **state)
 	make_dir("t/.stage");
 	snprintf(path, sizeof(path), "%s/%s", job_dir, RUNDIR_ENV);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(job_env_copy(NULL, path), -EINVAL);
+	assert_int_equal(step_env_copy(NULL, path), -EINVAL);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
-	assert_int_equal(job_env_copy(NULL, path), -ELOOP);
+	assert_int_equal(step_env_copy(NULL, path), -ELOOP);
 	assert_int_equal(unlink(path), 0);
 	write_text(RUNDIR_ENV, "");
 	assert_int_equal(truncate(path, 1 << 20), 0);
-	assert_int_equal(job_env_copy(NULL, path), -EFBIG);
+	assert_int_equal(step_env_copy(NULL, path), -EFBIG);
 	/* Another user's, whose job had the number. Seen failing where its owner was not looked at.
 	 */
 	write_text(RUNDIR_ENV, "STAGE_DATA_PATH_X=/his\n");
-	assert_int_equal(job_env_copy(NULL, path), 0);
+	assert_int_equal(step_env_copy(NULL, path), 0);
 	fake_setenv("STAGE_DATA_PATH_X", "/mine");
 	assert_int_equal(chown(path, 65534, 65534), 0);
-	assert_int_equal(job_env_copy(NULL, path), -EPERM);
+	assert_int_equal(step_env_copy(NULL, path), -EPERM);
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_X"), "/mine");
 }
 
@@ -502,7 +502,7 @@ static void test_components_do_not_take_each_others_datasets(void **state)
 	assert_int_equal(rmdir(job_dir), 0);
 	step_free(steal_ptr(step));
 	assert_int_equal(step_new(&step, NULL), -EXDEV);
-	job_env_set(NULL);
+	step_env_set(NULL);
 	assert_null(fake_getenv("STAGE_DATA_PATH_A"));
 	assert_null(fake_getenv("STAGE_DATA_DIR"));
 	assert_non_null(fake_getenv("SLURM_JOB_ID"));

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 
 #include "spank/client-args.h"
-#include "spank/job-env.h"
+#include "spank/step-env.h"
 
 static const char *const allowed[] = {
 	"APPTAINER_BIND",
@@ -59,11 +59,11 @@ static void remove_file(void)
 static void read_env(const uint8_t *data, size_t size)
 {
 	if (!path[0]) {
-		snprintf(path, sizeof(path), "/dev/shm/fuzz-jobenv-%d", getpid());
+		snprintf(path, sizeof(path), "/dev/shm/fuzz-step-env-%d", getpid());
 		atexit(remove_file);
 	}
 	fuzz_write_file(path, data, size);
-	FUZZ_CHECK(job_env_copy(NULL, path) == 0);
+	FUZZ_CHECK(step_env_copy(NULL, path) == 0);
 }
 
 static void read_words(const char *text, size_t size)

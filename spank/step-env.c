@@ -1,4 +1,4 @@
-#include "spank/job-env.h"
+#include "spank/step-env.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static void set_line(spank_t sp, char *line)
 		(void)spank_setenv(sp, line, eq + 1, 1);
 }
 
-int job_env_copy(spank_t sp, const char *path)
+int step_env_copy(spank_t sp, const char *path)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	_cleanup_(freep) char *text = NULL;
@@ -143,7 +143,7 @@ static bool place_one(spank_t sp, uint32_t job_id, char **env)
 	return false;
 }
 
-void job_env_place(spank_t sp, uint32_t job_id)
+void step_env_place(spank_t sp, uint32_t job_id)
 {
 	char **env = NULL;
 
@@ -169,7 +169,7 @@ static bool drop_one(spank_t sp, char **env)
 	return false;
 }
 
-void job_env_drop(spank_t sp)
+void step_env_drop(spank_t sp)
 {
 	char **env = NULL;
 
@@ -205,22 +205,22 @@ static bool wait_for_env(const struct step *step)
 	return true;
 }
 
-void job_env_refresh(spank_t sp, const struct step *step)
+void step_env_refresh(spank_t sp, const struct step *step)
 {
 	char path[PATH_MAX];
 
 	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_ENV) > 0)
-		(void)job_env_copy(sp, path);
+		(void)step_env_copy(sp, path);
 }
 
-void job_env_set(spank_t sp)
+void step_env_set(spank_t sp)
 {
 	_cleanup_(step_freep) struct step *step = NULL;
 	int r;
 
 	r = step_new(&step, sp);
 	if (r == -EXDEV || (r == 0 && !step->spec))
-		job_env_drop(sp);
+		step_env_drop(sp);
 	if (r < 0)
 		return;
 	if (step_is_script_held(step))
@@ -228,8 +228,8 @@ void job_env_set(spank_t sp)
 	/* If staging could not begin, keep the path that does not exist: its name is the
 	 * message. */
 	if (!step_has_file(step, RUNDIR_FAILED))
-		job_env_place(sp, step->job_id);
+		step_env_place(sp, step->job_id);
 	set_fixed(sp, step);
 	if (wait_for_env(step))
-		job_env_refresh(sp, step);
+		step_env_refresh(sp, step);
 }
