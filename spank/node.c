@@ -13,7 +13,7 @@
 #include "common/protocol/rundir.h"
 #include "common/protocol/sluid.h"
 #include "common/util/cleanup.h"
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 #include "spank/step-item.h"
 
 /*
@@ -30,7 +30,7 @@
  */
 #define MARK STAGE_RUN_DIR "/.prolog"
 
-static char start_error[KEEPER_START_WHY_SIZE];
+static char start_error[KEEPER_CALL_WHY_SIZE];
 
 const char *node_get_start_error(void)
 {
@@ -48,7 +48,7 @@ static bool rundir_has(uint32_t job_id, const char *name)
 
 /* Checks the socket's owner, because the job id may have been used before by another user's job
  * whose directory still exists. */
-static bool is_started(const struct keeper_start_job *job)
+static bool is_started(const struct keeper_call_job *job)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -57,18 +57,18 @@ static bool is_started(const struct keeper_start_job *job)
 	       lstat(path, &st) == 0 && st.st_uid == job->uid;
 }
 
-static bool get_job(spank_t sp, struct keeper_start_job *job)
+static bool get_job(spank_t sp, struct keeper_call_job *job)
 {
 	return spank_get_item(sp, S_JOB_ID, &job->job_id) == ESPANK_SUCCESS &&
 	       spank_get_item(sp, S_JOB_UID, &job->uid) == ESPANK_SUCCESS &&
 	       spank_get_item(sp, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
 }
 
-/* Starts the keeper. Returns 0, or -errno after an error message. why: KEEPER_START_WHY_SIZE
+/* Starts the keeper. Returns 0, or -errno after an error message. why: KEEPER_CALL_WHY_SIZE
  * bytes. */
-static int start(const struct keeper_start_job *job, const char *conf_path, char *why)
+static int start(const struct keeper_call_job *job, const char *conf_path, char *why)
 {
-	int r = keeper_start_run(job, conf_path, why);
+	int r = keeper_call_run(job, conf_path, why);
 
 	if (r < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job->job_id, why);
@@ -81,7 +81,7 @@ void node_prolog(spank_t sp, const char *conf_path)
 {
 	const char *restart = getenv("SLURM_JOB_RESTART_COUNT"),
 		   *nodelist = getenv("SLURM_JOB_NODELIST");
-	struct keeper_start_job job = {
+	struct keeper_call_job job = {
 		.spec = getenv(SPEC_ENV_PROLOG),
 		.node = getenv("SLURMD_NODENAME"),
 		.nodelist = nodelist ? nodelist : getenv("SLURM_NODELIST"),
@@ -90,7 +90,7 @@ void node_prolog(spank_t sp, const char *conf_path)
 		.sluid = getenv("SLURM_JOB_SLUID"),
 		.restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0,
 	};
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
 	if (!job.spec || !get_job(sp, &job))
 		return;
@@ -101,11 +101,11 @@ void node_prolog(spank_t sp, const char *conf_path)
 
 void node_epilog(spank_t sp, const char *conf_path)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	uint32_t job_id;
 
 	if (spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS && rundir_has(job_id, NULL) &&
-	    keeper_start_clean(job_id, conf_path, why) < 0)
+	    keeper_call_clean(job_id, conf_path, why) < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job_id, why);
 }
 
@@ -121,10 +121,10 @@ void node_extern_exit(spank_t sp, const char *conf_path)
 
 void node_boot(const char *conf_path)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
 	(void)unlink(MARK); /* PrologFlags may have changed */
-	if (access(STAGE_RUN_DIR, F_OK) == 0 && keeper_start_clean(0, conf_path, why) < 0)
+	if (access(STAGE_RUN_DIR, F_OK) == 0 && keeper_call_clean(0, conf_path, why) < 0)
 		slurm_error("stage-data: %s", why);
 }
 
@@ -134,8 +134,8 @@ void node_step_start(spank_t sp, const char *conf_path)
 {
 	_cleanup_(freep) char *spec = step_get_env(sp, SPEC_ENV_JOB);
 	_cleanup_(freep) char *nodelist = NULL, *n_nodes = NULL, *partition = NULL;
-	struct keeper_start_job job = { .in_step = true, .spec = spec };
-	char why[KEEPER_START_WHY_SIZE] = "", node[HOST_NAME_MAX + 1] = "", sluid[SLUID_SIZE];
+	struct keeper_call_job job = { .in_step = true, .spec = spec };
+	char why[KEEPER_CALL_WHY_SIZE] = "", node[HOST_NAME_MAX + 1] = "", sluid[SLUID_SIZE];
 	uint32_t step_id;
 
 	if (!spec || !get_job(sp, &job) ||

@@ -62,7 +62,7 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 
 int slurm_spank_exit(spank_t sp, int ac, char **av)
 {
-	/* geteuid() may be the job's user for a moment (keeper-start.c). */
+	/* geteuid() may be the job's user for a moment (keeper-call.c). */
 	if (spank_context() == S_CTX_REMOTE && getuid() == 0)
 		node_extern_exit(sp, get_conf_path(ac, av));
 	return 0;

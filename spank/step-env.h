@@ -1,5 +1,5 @@
 /*
- * step-env: the variables of a job's data (STAGE_DATA_*) in the environment of a step and its tasks.
+ * step-env: the variables of a job's data (STAGE_DATA_*) in the environment of steps and tasks.
  */
 #pragma once
 

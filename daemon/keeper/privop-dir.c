@@ -199,7 +199,7 @@ int privop_open_dir(struct keeper *k, struct call *c)
 	/* A directory that was moved aside may belong to another user's job with this number. */
 	if (k->uid && c->a->dir == PRIVOP_DIR_TRASH && k->marks[i].uid != k->uid)
 		k->jobs[i] = 0;
-	alarm(0); /* from here on, a clean-up finds us (spank/keeper-start.c) */
+	alarm(0); /* from here on, a clean-up finds us (spank/keeper-call.c) */
 	return i;
 }
 

@@ -100,7 +100,7 @@ LONG_TEXTS = set("""
     tests/data/test-fixes.py tests/data/test-meant.py tests/lib/audit tests/lib/data
     tests/unit/prose-test.py tools/mutate
 """.split())
-ROOT = ("daemon/keeper/", "spank/keeper-start", "spank/node")
+ROOT = ("daemon/keeper/", "spank/keeper-call", "spank/node")
 # So many .c files may have fewer than SHORT lines: one that has a clear subject is no fault, a tree
 # full of them is. It may only become fewer.
 SHORT, SHORT_FILES = 80, 65

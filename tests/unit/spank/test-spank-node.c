@@ -7,7 +7,7 @@
 #include "common/config/spec.h"
 #include "common/protocol/rundir.h"
 #include "common/util/fd.h"
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 #include "spank/node.h"
 
 #include "stage-build.h"
@@ -24,7 +24,7 @@ static void write_keeper(const char *body)
 	fprintf(f, "#!/bin/sh\necho \"$@\" >>" CALLS "\n%s\n", body);
 	assert_int_equal(fchmod(fileno(f), 0755), 0);
 	fclose(f);
-	keeper_start_program = "/run/keeper";
+	keeper_call_program = "/run/keeper";
 }
 
 static void set_up(spank_context_t context, const char *keeper)
@@ -144,7 +144,7 @@ static void test_the_epilog_cleans_what_there_is(void **state)
 	node_epilog(NULL, NULL);
 	await_call("clean --conf  --job 4711 ");
 	assert_string_equal(fake.log, "");
-	keeper_start_program = "/run/nowhere";
+	keeper_call_program = "/run/nowhere";
 	node_epilog(NULL, NULL);
 	assert_string_equal(fake.log,
 			    "stage-data: job=4711: /run/nowhere: No such file or directory\n");
@@ -180,7 +180,7 @@ static void test_slurmd_begins_with_the_reaper(void **state)
 	node_boot("/x.conf");
 	assert_int_equal(access(MARK, F_OK), -1);
 	await_call("reap --conf /x.conf\n");
-	keeper_start_program = "/run/nowhere";
+	keeper_call_program = "/run/nowhere";
 	node_boot(NULL);
 	assert_string_equal(fake.log, "stage-data: /run/nowhere: No such file or directory\n");
 	fake.log[0] = '\0';

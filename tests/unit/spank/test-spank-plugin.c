@@ -40,15 +40,9 @@ static void test_it_loads_without_libslurm(void **state)
 /* Names of ours or of inih's could meet others in sbatch, slurmd or psid. */
 static void test_nothing_else_is_exported(void **state)
 {
-	static const char *const hidden[] = { "error_set",
-					      "kv_new",
-					      "ini_parse",
-					      "ini_parse_file",
-					      "dataset_merge",
-					      "conf_load",
-					      "keeper_start_program",
-					      "submit_init",
-					      "fd_closep" };
+	static const char *const hidden[] = { "error_set",	     "kv_new",	      "ini_parse",
+					      "ini_parse_file",	     "dataset_merge", "conf_load",
+					      "keeper_call_program", "submit_init",   "fd_closep" };
 
 	if (!plugin)
 		skip();

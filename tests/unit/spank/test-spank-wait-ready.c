@@ -11,7 +11,7 @@
 #include "common/util/fd.h"
 #include "spank/wait-ready.h"
 #include "spank/step-env.h"
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 #include "spank/node.h"
 #include "spank/step.h"
 
@@ -446,7 +446,7 @@ static void test_a_keeper_that_is_late_for_the_prolog_ends(void **state)
 	fputs(script, f);
 	fchmod(fileno(f), 0755);
 	fclose(f);
-	keeper_start_program = "/run/keeper";
+	keeper_call_program = "/run/keeper";
 	setenv(SPEC_ENV_PROLOG, SPEC_TASKS, 1);
 	node_prolog(NULL, NULL);
 	unsetenv(SPEC_ENV_PROLOG);

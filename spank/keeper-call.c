@@ -1,4 +1,4 @@
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,14 +37,14 @@
  * fd 0 is the spec (or /dev/null), fd 1 the pipe on which the keeper answers. End of file without
  * an answer means that the keeper has ended.
  */
-const char *keeper_start_program = STAGE_LIBEXEC_DIR "/stage-keeper";
+const char *keeper_call_program = STAGE_LIBEXEC_DIR "/stage-keeper";
 
 #define CTRLS "\1\2\3\4\5\6\a\b\t\n\v\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37\177"
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static int keeper_start_say(char *why, int errnum, const char *what)
+static int keeper_call_say(char *why, int errnum, const char *what)
 {
-	snprintf(why, KEEPER_START_WHY_SIZE, "%s: %s", what, strerror(errnum));
+	snprintf(why, KEEPER_CALL_WHY_SIZE, "%s: %s", what, strerror(errnum));
 	return -errnum;
 }
 
@@ -59,7 +59,7 @@ static int move_up(int fd)
 }
 
 /* Makes a kv (common/protocol/kv.h). Root copies the texts without parsing them. */
-static int make_spec(const struct keeper_start_job *job, char *why)
+static int make_spec(const struct keeper_call_job *job, char *why)
 {
 	const struct {
 		const char *key, *value;
@@ -80,9 +80,9 @@ static int make_spec(const struct keeper_start_job *job, char *why)
 		size = n < 0 ? n : size + n;
 	}
 	if (size > KV_MAX_SIZE)
-		return keeper_start_say(why, E2BIG, "the value is too long");
+		return keeper_call_say(why, E2BIG, "the value is too long");
 	if (size < 0 || lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return keeper_start_say(why, errno, "memfd");
+		return keeper_call_say(why, errno, "memfd");
 	return steal_fd(&fd);
 }
 
@@ -124,14 +124,14 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 	pid_t pid;
 
 	if (access(argv[0], X_OK) < 0)
-		return keeper_start_say(why, errno, argv[0]);
+		return keeper_call_say(why, errno, argv[0]);
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return keeper_start_say(why, errno, "pipe");
+		return keeper_call_say(why, errno, "pipe");
 	rd = fds[0];
 	wr = move_up(fds[1]);
 	pid = wr < 0 ? -1 : fork();
 	if (pid < 0)
-		return keeper_start_say(why, errno, wr < 0 ? "pipe" : "fork");
+		return keeper_call_say(why, errno, wr < 0 ? "pipe" : "fork");
 	if (pid == 0) {
 		pid = setsid() < 0 ? -1 : fork();
 		if (pid == 0)
@@ -140,7 +140,7 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return status ? keeper_start_say(why, EAGAIN, "stage-keeper can't be forked")
+	return status ? keeper_call_say(why, EAGAIN, "stage-keeper can't be forked")
 		      : steal_fd(&rd);
 }
 
@@ -170,8 +170,8 @@ static ssize_t read_until(int fd, uint64_t deadline_ms, char *buf, size_t size)
 
 static int wait_answer(int fd, char *why)
 {
-	char buf[KEEPER_START_WHY_SIZE + 1] = "";
-	ssize_t n = read_until(fd, clock_ms() + KEEPER_START_RUN_WAIT_MS, buf, sizeof(buf) - 1);
+	char buf[KEEPER_CALL_WHY_SIZE + 1] = "";
+	ssize_t n = read_until(fd, clock_ms() + KEEPER_CALL_RUN_WAIT_MS, buf, sizeof(buf) - 1);
 
 	if (n > 0 && (buf[0] == 'R' || buf[0] == 'S'))
 		return 0; /* 'R': running; 'S': the configuration leaves the start to a step */
@@ -179,28 +179,28 @@ static int wait_answer(int fd, char *why)
 	 * terminal. */
 	buf[strcspn(buf, CTRLS)] = '\0';
 	if (n == -ETIMEDOUT)
-		snprintf(why, KEEPER_START_WHY_SIZE, "stage-keeper has not answered within %d ms",
-			 KEEPER_START_RUN_WAIT_MS);
+		snprintf(why, KEEPER_CALL_WHY_SIZE, "stage-keeper has not answered within %d ms",
+			 KEEPER_CALL_RUN_WAIT_MS);
 	else
-		snprintf(why, KEEPER_START_WHY_SIZE, "%s",
+		snprintf(why, KEEPER_CALL_WHY_SIZE, "%s",
 			 n > 1 && buf[0] == 'E' ? buf + 1 : "stage-keeper ended without an answer");
 	return n == -ETIMEDOUT ? -ETIMEDOUT : -EIO;
 }
 
-int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, char *why)
+int keeper_call_run(const struct keeper_call_job *job, const char *conf_path, char *why)
 {
 	_cleanup_(fd_closep) int spec = -1, out = -1;
 	char id[16], uid[16], gid[16], restart[16];
 	/* clang-format off */
 	const char *argv[] = {
-		keeper_start_program, "run", "--job", id, "--uid", uid, "--gid", gid, "--restart", restart,
+		keeper_call_program, "run", "--job", id, "--uid", uid, "--gid", gid, "--restart", restart,
 		"--node", job->node ? job->node : "", "--conf", conf_path ? conf_path : "",
 		"--sluid", job->sluid ? job->sluid : "", job->in_step ? "--step" : NULL, NULL
 	};
 	/* clang-format on */
 
 	if (access(STAGE_RUN_DIR "/" RUNDIR_BREAKER, F_OK) == 0) {
-		snprintf(why, KEEPER_START_WHY_SIZE,
+		snprintf(why, KEEPER_CALL_WHY_SIZE,
 			 "staging is off on this node after several crashes of "
 			 "stage-keeper; tell the site's administrators");
 		return -EAGAIN;
@@ -212,30 +212,30 @@ int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, 
 	spec = make_spec(job, why);
 	if (spec < 0)
 		return spec;
-	out = spawn(argv, spec, job->in_step ? KEEPER_START_STEP_LIFE_MS : KEEPER_START_RUN_LIFE_MS,
+	out = spawn(argv, spec, job->in_step ? KEEPER_CALL_STEP_LIFE_MS : KEEPER_CALL_RUN_LIFE_MS,
 		    why);
 	return out < 0 ? out : wait_answer(out, why);
 }
 
-int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why)
+int keeper_call_clean(uint32_t job_id, const char *conf_path, char *why)
 {
 	_cleanup_(fd_closep) int out = -1;
 	char id[16], timeout[16], buf[4096];
 	/* clang-format off */
 	const char *argv[] = {
-		keeper_start_program, job_id ? "clean" : "reap", "--conf", conf_path ? conf_path : "",
+		keeper_call_program, job_id ? "clean" : "reap", "--conf", conf_path ? conf_path : "",
 		job_id ? "--job" : NULL, id, "--timeout", timeout, NULL
 	};
 	/* clang-format on */
-	uint64_t deadline_ms = clock_ms() + KEEPER_START_CLEAN_WAIT_MS;
+	uint64_t deadline_ms = clock_ms() + KEEPER_CALL_CLEAN_WAIT_MS;
 	ssize_t n = 0;
 
 	snprintf(id, sizeof(id), "%u", (unsigned)job_id);
-	snprintf(timeout, sizeof(timeout), "%d", KEEPER_START_CLEAN_WAIT_MS - 1000);
+	snprintf(timeout, sizeof(timeout), "%d", KEEPER_CALL_CLEAN_WAIT_MS - 1000);
 	out = spawn(argv, -1, 0, why);
 	if (out < 0)
 		return out;
 	while (job_id && (n = read_until(out, deadline_ms, buf, sizeof(buf))) > 0)
 		;
-	return n < 0 ? keeper_start_say(why, (int)-n, "stage-keeper clean") : 0;
+	return n < 0 ? keeper_call_say(why, (int)-n, "stage-keeper clean") : 0;
 }

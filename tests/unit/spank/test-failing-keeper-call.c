@@ -12,7 +12,7 @@
 
 #include "common/dataset/dataset.h"
 #include "spank/cli-filter.h"
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 #include "spank/options.h"
 #include "spank/source-check.h"
 #include "tests/unit/failing.h"
@@ -33,23 +33,23 @@ static enum answer answer_with(int r, const char *why)
 
 static enum answer start_keeper(void *arg)
 {
-	static const struct keeper_start_job job = { .job_id = 1,
-						     .uid = 1,
-						     .gid = 1,
-						     .spec = "x",
-						     .node = "n",
-						     .nodelist = "n",
-						     .n_nodes = "1" };
-	char why[KEEPER_START_WHY_SIZE] = "";
+	static const struct keeper_call_job job = { .job_id = 1,
+						    .uid = 1,
+						    .gid = 1,
+						    .spec = "x",
+						    .node = "n",
+						    .nodelist = "n",
+						    .n_nodes = "1" };
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
-	return answer_with(keeper_start_run(&job, NULL, why), why);
+	return answer_with(keeper_call_run(&job, NULL, why), why);
 }
 
 static enum answer clean_up(void *arg)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
-	return answer_with(keeper_start_clean(1, NULL, why), why);
+	return answer_with(keeper_call_clean(1, NULL, why), why);
 }
 
 static void refuse(void *arg, const struct source_check_result *result)
@@ -77,7 +77,7 @@ static int setup(void **state)
 	if (unit_scratch_setup(state) < 0)
 		return -1;
 	snprintf(program, sizeof(program), "%s/keeper", (char *)*state);
-	keeper_start_program = program;
+	keeper_call_program = program;
 	f = fopen(program, "w");
 	if (!f || fputs("#!/bin/sh\n[ \"$1\" = clean ] || printf R\n", f) < 0)
 		return -1;

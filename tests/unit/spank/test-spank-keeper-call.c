@@ -9,7 +9,7 @@
 #include "common/config/spec.h"
 #include "common/protocol/kv.h"
 #include "common/util/fd.h"
-#include "spank/keeper-start.h"
+#include "spank/keeper-call.h"
 
 static char program[4096], out[4096];
 
@@ -25,7 +25,7 @@ static void write_program(const char *dir, const char *body)
 	assert_non_null(f);
 	fprintf(f, "#!/bin/sh\nout=%s\n%s\n", out, body);
 	assert_int_equal(fchmod(fileno(f), 0755), 0);
-	keeper_start_program = program;
+	keeper_call_program = program;
 }
 
 static char *read_out(void)
@@ -42,14 +42,14 @@ static char *read_out(void)
 	return text;
 }
 
-static const struct keeper_start_job job = { .job_id = 4711,
-					     .restart = 2,
-					     .uid = 1001,
-					     .gid = 1002,
-					     .spec = "1:script:abc:/p/x \xff\n",
-					     .node = "n1",
-					     .nodelist = "n[1-2]",
-					     .n_nodes = "2" };
+static const struct keeper_call_job job = { .job_id = 4711,
+					    .restart = 2,
+					    .uid = 1001,
+					    .gid = 1002,
+					    .spec = "1:script:abc:/p/x \xff\n",
+					    .node = "n1",
+					    .nodelist = "n[1-2]",
+					    .n_nodes = "2" };
 
 static void test_answers(void **state)
 {
@@ -70,11 +70,11 @@ static void test_answers(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char why[KEEPER_START_WHY_SIZE] = "";
+		char why[KEEPER_CALL_WHY_SIZE] = "";
 		int r;
 
 		write_program(*state, cases[i].body);
-		r = keeper_start_run(&job, NULL, why);
+		r = keeper_call_run(&job, NULL, why);
 		if (r != cases[i].expect || strcmp(why, cases[i].text))
 			fail_msg("%s: %d, %s", cases[i].body, r, why);
 	}
@@ -82,19 +82,18 @@ static void test_answers(void **state)
 
 static void test_a_slow_keeper_goes_on_and_a_late_answer_does_not_kill_it(void **state)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	_cleanup_(freep) char *text = NULL;
 	uint64_t start = clock_ms();
 
-	struct keeper_start_job j = job;
+	struct keeper_call_job j = job;
 
 	j.in_step = true; /* where it has more time to come to life */
 	write_program(*state,
 		      "sleep 0.7; printf R 2>/dev/null; echo lives >$out.new; mv $out.new $out");
 	start = clock_ms();
-	assert_int_equal(keeper_start_run(&j, NULL, why), -ETIMEDOUT);
-	assert_in_range(clock_ms() - start, KEEPER_START_RUN_WAIT_MS,
-			KEEPER_START_RUN_WAIT_MS + 150);
+	assert_int_equal(keeper_call_run(&j, NULL, why), -ETIMEDOUT);
+	assert_in_range(clock_ms() - start, KEEPER_CALL_RUN_WAIT_MS, KEEPER_CALL_RUN_WAIT_MS + 150);
 	text = read_out();
 	assert_string_equal(text, "lives\n");
 }
@@ -103,13 +102,13 @@ static void test_a_slow_keeper_goes_on_and_a_late_answer_does_not_kill_it(void *
  * setitimer(). */
 static void test_a_keeper_that_hangs_ends_by_itself(void **state)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	_cleanup_(freep) char *text = NULL;
 	uint64_t start = clock_ms();
 	pid_t pid;
 
 	write_program(*state, "echo $$ >$out.new; mv $out.new $out; exec sleep 60");
-	assert_int_equal(keeper_start_run(&job, NULL, why), -ETIMEDOUT);
+	assert_int_equal(keeper_call_run(&job, NULL, why), -ETIMEDOUT);
 	text = read_out();
 	pid = atoi(text);
 	assert_true(pid > 1);
@@ -121,25 +120,25 @@ static void test_a_keeper_that_hangs_ends_by_itself(void **state)
 
 static void test_missing_and_broken_programs_are_named(void **state)
 {
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
 	write_program(*state, "");
 	unlink(program);
-	assert_int_equal(keeper_start_run(&job, NULL, why), -ENOENT);
+	assert_int_equal(keeper_call_run(&job, NULL, why), -ENOENT);
 	assert_non_null(strstr(why, program));
 	write_program(*state, "");
 	assert_int_equal(truncate(program, 0), 0);
 	assert_int_equal(truncate(program, 4), 0); /* neither script nor ELF */
-	assert_int_equal(keeper_start_run(&job, NULL, why), -EIO);
+	assert_int_equal(keeper_call_run(&job, NULL, why), -EIO);
 	assert_string_equal(why, "cannot be executed");
-	assert_int_equal(keeper_start_clean(1, NULL, why), 0); /* ended at once */
+	assert_int_equal(keeper_call_clean(1, NULL, why), 0); /* ended at once */
 }
 
 /* Red when the child keeps the effective ids of a host that is somebody else for a moment. */
 static void test_a_host_that_is_just_the_user_starts_root(void **state)
 {
 	_cleanup_(freep) char *text = NULL;
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	FILE *f;
 	int r;
 
@@ -158,7 +157,7 @@ static void test_a_host_that_is_just_the_user_starts_root(void **state)
 	assert_int_equal(chmod(*state, 0755), 0);
 	assert_int_equal(setegid(1002), 0);
 	assert_int_equal(seteuid(1001), 0);
-	r = keeper_start_clean(1, NULL, why);
+	r = keeper_call_clean(1, NULL, why);
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(setegid(0), 0);
 	assert_int_equal(r, 0);
@@ -168,21 +167,21 @@ static void test_a_host_that_is_just_the_user_starts_root(void **state)
 
 static void test_arguments(void **state)
 {
-	struct keeper_start_job j = job;
-	char why[KEEPER_START_WHY_SIZE] = "";
+	struct keeper_call_job j = job;
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	_cleanup_(freep) char *a = NULL, *b = NULL, *c = NULL;
 
 	write_program(*state, "echo \"$@\" >$out; printf R");
-	assert_int_equal(keeper_start_run(&j, NULL, why), 0);
+	assert_int_equal(keeper_call_run(&j, NULL, why), 0);
 	a = read_out();
 	assert_string_equal(
 		a, "run --job 4711 --uid 1001 --gid 1002 --restart 2 --node n1 --conf  --sluid \n");
 	j.in_step = true;
-	assert_int_equal(keeper_start_run(&j, "/x.conf", why), 0);
+	assert_int_equal(keeper_call_run(&j, "/x.conf", why), 0);
 	b = read_out();
 	assert_string_equal(b, "run --job 4711 --uid 1001 --gid 1002 --restart 2 "
 			       "--node n1 --conf /x.conf --sluid  --step\n");
-	assert_int_equal(keeper_start_clean(4711, NULL, why), 0);
+	assert_int_equal(keeper_call_clean(4711, NULL, why), 0);
 	c = read_out();
 	assert_string_equal(c, "clean --conf  --job 4711 --timeout 7000\n");
 }
@@ -191,7 +190,7 @@ static void test_arguments(void **state)
 static void test_nothing_of_the_host_is_inherited(void **state)
 {
 	_cleanup_(fd_closep) int fd = open("/dev/null", O_RDONLY); /* not close-on-exec */
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	_cleanup_(freep) char *text = NULL;
 	sigset_t set, old;
 
@@ -212,7 +211,7 @@ static void test_nothing_of_the_host_is_inherited(void **state)
 		"for f in /proc/$$/fd/*; do n=${f##*/}; [ $n -gt 9 ] || printf %s, $n; done; echo\n"
 		"read -r s </proc/$$/stat; set -- ${s##*)}; echo \"ppid=$2 session=$4\"; } >$out\n"
 		"printf R");
-	assert_int_equal(keeper_start_run(&job, NULL, why), 0);
+	assert_int_equal(keeper_call_run(&job, NULL, why), 0);
 	signal(SIGUSR1, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	text = read_out();
@@ -237,14 +236,14 @@ static void test_the_spec_arrives_sealed_and_unread(void **state)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 	_cleanup_(fd_closep) int fd = -1;
-	char why[KEEPER_START_WHY_SIZE] = "";
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 	char data[65536];
 	ssize_t n;
 
 	write_program(*state,
 		      "cat >$out; echo x 2>/dev/null >>/proc/$$/fd/0 && echo writable >>$out;"
 		      "printf R");
-	assert_int_equal(keeper_start_run(&job, NULL, why), 0);
+	assert_int_equal(keeper_call_run(&job, NULL, why), 0);
 	fd = open(out, O_RDONLY | O_CLOEXEC);
 	n = read(fd, data, sizeof(data));
 	assert_true(n > 0);
@@ -260,15 +259,15 @@ static void test_the_spec_arrives_sealed_and_unread(void **state)
 static void test_too_long_a_value_is_said(void **state)
 {
 	_cleanup_(freep) char *value = malloc(70000);
-	struct keeper_start_job j = job;
-	char why[KEEPER_START_WHY_SIZE] = "";
+	struct keeper_call_job j = job;
+	char why[KEEPER_CALL_WHY_SIZE] = "";
 
 	assert_non_null(value);
 	memset(value, 'x', 69999);
 	value[69999] = '\0';
 	j.spec = value;
 	write_program(*state, "printf R");
-	assert_int_equal(keeper_start_run(&j, NULL, why), -E2BIG);
+	assert_int_equal(keeper_call_run(&j, NULL, why), -E2BIG);
 }
 
 int main(void)
