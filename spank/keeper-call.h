@@ -1,6 +1,6 @@
 /*
- * keeper-call: runs stage-keeper from inside Slurm's daemons, as root, at the start and at the end of
- * a job. Waits for a short time: the prolog KEEPER_CALL_RUN_WAIT_MS, the epilog
+ * keeper-call: runs stage-keeper from inside Slurm's daemons, as root, at the start and at the end
+ * of a job. Waits for a short time: the prolog KEEPER_CALL_RUN_WAIT_MS, the epilog
  * KEEPER_CALL_CLEAN_WAIT_MS.
  *
  * The keeper is no child of the caller: it has a session of its own, is adopted by init, and

@@ -1,6 +1,6 @@
 /*
- * source-rules: decides whether a dataset may be staged here, and where to. It compares the text of one
- * item with the site's configuration and opens nothing. The plugin calls it at submission,
+ * source-rules: decides whether a dataset may be staged here, and where to. It compares the text of
+ * one item with the site's configuration and opens nothing. The plugin calls it at submission,
  * `stagectl explain` anywhere, and stagingd on the node. The answer of stagingd is the one that
  * counts. The worker checks the source again when it has opened it.
  */

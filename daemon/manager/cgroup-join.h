@@ -1,6 +1,6 @@
 /*
- * cgroup-join: the cgroups of the job. Workers and image servers, which use memory and CPUs for the job,
- * are moved to them. Slurm makes the cgroups when the first step begins, after the prolog has
+ * cgroup-join: the cgroups of the job. Workers and image servers, which use memory and CPUs for the
+ * job, are moved to them. Slurm makes the cgroups when the first step begins, after the prolog has
  * started the staging. Processes that were started before are moved then.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /*
- * node-metrics: adds the job's figures to those of the node, and writes the node's figures to the file
- * that the site has set.
+ * node-metrics: adds the job's figures to those of the node, and writes the node's figures to the
+ * file that the site has set.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * zip-entry-name: computes the name of a zip's entry from the fields of the central directory. Pure.
+ * zip-entry-name: computes the name of a zip's entry from the fields of the central directory.
+ * Pure.
  */
 #pragma once
 

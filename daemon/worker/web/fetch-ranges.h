@@ -1,6 +1,6 @@
 /*
- * fetch-ranges: fetches objects of the web into files, in several ranges at the same time. The number
- * of connections grows as long as that makes the fetch faster.
+ * fetch-ranges: fetches objects of the web into files, in several ranges at the same time. The
+ * number of connections grows as long as that makes the fetch faster.
  */
 #pragma once
 
