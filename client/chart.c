@@ -26,7 +26,7 @@
 #define ROW 20
 #define CURVE 90 /* height of the chart of the rate */
 #define MAX_TICKS 6
-#define N_SAMPLES 110
+#define N_SAMPLES 170
 #define LEFT_CHARS 30
 #define RIGHT_CHARS 46
 #define LINE_CHARS 150
@@ -37,7 +37,7 @@ static const char style[] =
 	".queued{fill:#bbb}.probing{fill:#8cb8e8}.preparing{fill:#c9a3e0}.staging{fill:#2f74c0}"
 	".ready{fill:#3a9a4a}.failed{fill:#d03030}.undone{fill:#e0a040}.t{font-size:16px}"
 	".c{fill:none;stroke:#2f74c0;stroke-width:2}.most{fill:none;stroke:#888}.slow{fill:none;"
-	"stroke:#c05000;stroke-width:2}"
+	"stroke:#c05000;stroke-width:2}.read{fill:#0b3316}"
 	"@media(prefers-color-scheme:dark){svg{background:#181818}text{fill:#ddd}.g{stroke:#444}"
 	".queued{fill:#666}}</style>\n";
 
@@ -96,21 +96,49 @@ static const char *get_class(enum stage_state state)
 
 static double get_x(const struct timeline_list *l, uint64_t unix_ms)
 {
-	uint64_t all = l->end_ms - l->begun_ms, ms = unix_ms - l->begun_ms;
+	uint64_t all = l->axis_ms, ms = unix_ms - l->begun_ms;
 
 	if (ms > all)
 		ms = all;
 	return LEFT + (all ? (double)BARS * (double)ms / (double)all : 0);
 }
 
-static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
+static bool has_reads(const struct timeline_list *l)
+{
+	for (size_t i = 0; i < l->n_items; i++)
+		if (l->items[i].last_read_ms > timeline_get_wait_ms(&l->items[i]))
+			return true;
+	return false;
+}
+
+static void put_legend(FILE *f, const struct timeline_list *l)
 {
 	static const char *const names[] = { "queued", "probing", "preparing", "staging",
 					     "ready",  "failed",  "undone" };
 	static const char *const labels[ARRAY_SIZE(names)] = { [6] = "removed" };
+	unsigned x = 16;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++, x += 100) {
+		fprintf(f, "<rect class=\"%s\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n",
+			names[i], x);
+		put_text(f, x + 18, 68, labels[i] ? labels[i] : names[i], RIGHT_CHARS);
+	}
+	fprintf(f, "<rect class=\"slow\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n", x);
+	put_text(f, x + 18, 68, "slowest node", RIGHT_CHARS);
+	if (!has_reads(l))
+		return;
+	x += 112;
+	fprintf(f,
+		"<rect class=\"ready\" x=\"%u\" y=\"58\" width=\"24\" height=\"12\"/>\n"
+		"<rect class=\"read\" x=\"%u\" y=\"62\" width=\"16\" height=\"4\"/>\n",
+		x, x);
+	put_text(f, x + 30, 68, "ready, and read until", RIGHT_CHARS);
+}
+
+static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
+{
 	const char *job = l->n_items ? kv_get_or_empty(l->items[0].snapshot->kv, "job") : "";
 	char text[256];
-	unsigned x = 16;
 
 	snprintf(text, sizeof(text), "Staging of %s%.100s", *job ? "job " : "this job", job);
 	fputs("<text class=\"t\" x=\"16\" y=\"26\">", f);
@@ -122,13 +150,7 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 			 ? "a group of nodes. It shows a node that failed, or else the slowest one."
 			 : "one node.");
 	put_text(f, 16, 46, text, LINE_CHARS);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++, x += 100) {
-		fprintf(f, "<rect class=\"%s\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n",
-			names[i], x);
-		put_text(f, x + 18, 68, labels[i] ? labels[i] : names[i], RIGHT_CHARS);
-	}
-	fprintf(f, "<rect class=\"slow\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n", x);
-	put_text(f, x + 18, 68, "slowest node", RIGHT_CHARS);
+	put_legend(f, l);
 	put_text(f, 16, TOP - 6, "Dataset and node", LEFT_CHARS);
 	put_text(f, RIGHT, TOP - 6, "Time until ready", RIGHT_CHARS);
 }
@@ -152,7 +174,7 @@ static uint64_t get_tick_ms(uint64_t all)
 static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
 {
 	char text[PARSE_DURATION_TEXT];
-	uint64_t all = l->end_ms - l->begun_ms, tick = get_tick_ms(all);
+	uint64_t all = l->axis_ms, tick = get_tick_ms(all);
 
 	for (uint64_t ms = 0; ms <= all; ms += tick) {
 		unsigned x = (unsigned)get_x(l, l->begun_ms + ms);
@@ -165,6 +187,24 @@ static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
 			duration_to_string(ms, text);
 		put_text(f, x, TOP - 20, text, 12);
 	}
+}
+
+/* Draws a band in the bar of ready, from the time of ready to the last read. A last read after the
+ * end of the axis is an arrow. */
+static void put_read(FILE *f, const struct timeline_list *l, const struct timeline *t, unsigned y)
+{
+	uint64_t ready_ms = timeline_get_wait_ms(t);
+	double x, end;
+
+	if (t->last_read_ms <= ready_ms)
+		return;
+	x = get_x(l, t->begun_ms + ready_ms);
+	end = get_x(l, t->begun_ms + t->last_read_ms);
+	fprintf(f, "<rect class=\"read\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"4\"/>\n", x,
+		y + 7, end - x < 1 ? 1 : end - x);
+	if (t->begun_ms - l->begun_ms + t->last_read_ms > l->axis_ms)
+		fprintf(f, "<polyline class=\"read\" points=\"%.1f,%u %.1f,%u %.1f,%u\"/>\n",
+			end - 9, y + 3, end, y + 9, end - 9, y + 15);
 }
 
 static void put_bars(FILE *f, const struct timeline_list *l, const struct timeline *t, bool slowest,
@@ -181,6 +221,7 @@ static void put_bars(FILE *f, const struct timeline_list *l, const struct timeli
 			"<rect class=\"%s\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"14\"/>\n",
 			get_class(t->states[i].state), x, y + 2, end - x < 1 ? 1 : end - x);
 	}
+	put_read(f, l, t, y);
 	if (slowest)
 		fprintf(f,
 			"<rect class=\"slow\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"16\"/>\n",
@@ -229,7 +270,7 @@ static uint64_t get_sum(const struct timeline_list *l, uint64_t unix_ms)
 /* Draws the total rate of all nodes over time. */
 static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
 {
-	uint64_t rates[N_SAMPLES], last = 0, bytes, most = 0, all = l->end_ms - l->begun_ms;
+	uint64_t rates[N_SAMPLES], last = 0, bytes, most = 0, all = l->axis_ms;
 	char text[128], rate[OUTPUT_RATE_TEXT], size[PARSE_SIZE_TEXT];
 
 	for (size_t i = 0; i < N_SAMPLES; i++) {

@@ -149,6 +149,22 @@ static void mark_slowest(struct timeline_list *l)
 	}
 }
 
+static uint64_t get_axis_ms(const struct timeline_list *l)
+{
+	uint64_t staging = l->end_ms - l->begun_ms, axis = staging;
+
+	for (size_t i = 0; i < l->n_items; i++) {
+		const struct timeline *t = &l->items[i];
+		uint64_t read = t->begun_ms - l->begun_ms + t->last_read_ms;
+
+		if (t->last_read_ms && read > axis)
+			axis = read;
+	}
+	if (staging && axis > staging * TIMELINE_AXIS_FACTOR)
+		return staging * TIMELINE_AXIS_FACTOR;
+	return axis;
+}
+
 int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snapshots)
 {
 	*l = (struct timeline_list){ .begun_ms = UINT64_MAX, .snapshots = snapshots };
@@ -168,6 +184,7 @@ int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snap
 	}
 	if (!l->n_items)
 		l->begun_ms = 0;
+	l->axis_ms = get_axis_ms(l);
 	qsort(l->items, l->n_items, sizeof(*l->items), by_dataset);
 	mark_slowest(l);
 	return 0;

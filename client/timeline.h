@@ -47,10 +47,15 @@ uint64_t timeline_get_wait_ms(const struct timeline *t);
 /* Returns the number of bytes at time ms, interpolated linearly between two points. */
 uint64_t timeline_get_bytes(const struct timeline *t, uint64_t ms);
 
+/* The axis of a drawing ends with the last read. A job may read for hours after staging, so the
+ * axis is at most this many times as long as staging was. */
+#define TIMELINE_AXIS_FACTOR 3
+
 struct timeline_list {
 	struct timeline *items; /* sorted by dataset, then by node */
 	size_t n_items;
 	uint64_t begun_ms, end_ms;	       /* Unix time of the first and of the last event */
+	uint64_t axis_ms;		       /* length of a drawing's axis, from begun_ms on */
 	const struct snapshot_list *snapshots; /* lent */
 };
 

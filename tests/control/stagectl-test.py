@@ -600,6 +600,34 @@ class Showing(unittest.TestCase):
         self.assertIn("Memory: datasets take 750 MiB of at most 1000 MiB on n1. The limit is the bound.", svg)
         self.assertIn("<title>a on n1, read until 4.0 s</title>", svg)
 
+    def bars(self, *rows):
+        """The left and right ends of the bars by class, without the legend, and whether there is an arrow."""
+        svg, _ = self.draw(*rows)
+        root = ElementTree.fromstring(svg)
+        bars = {}
+        for e in root.iter():
+            if e.tag.endswith("}g"):
+                for bar in e:
+                    if bar.tag.endswith("}rect"):
+                        x = float(bar.get("x"))
+                        bars[bar.get("class")] = (x, x + float(bar.get("width")))
+        return bars, any(e.get("class") == "read" and e.tag.endswith("}polyline") for e in root.iter()), svg
+
+    def test_report_draws_the_last_read(self):
+        """Seen failing without the band, with one that begins with the row, and with an axis that ends when the last is
+        ready."""
+        bars, arrow, svg = self.bars(self.history("n1", lastread=6000))
+        begin, ready = bars["queued"][0], bars["ready"][0]
+        self.assertAlmostEqual(bars["read"][0], ready, 1)
+        self.assertAlmostEqual((bars["read"][1] - begin) / (ready - begin), 2, 1)
+        self.assertFalse(arrow)
+        self.assertIn(">ready, and read until<", svg)
+        bars, arrow, _ = self.bars(self.history("n1", ms=500, lastread=5500))
+        self.assertAlmostEqual((bars["read"][1] - begin) / (bars["ready"][0] - begin), 3, 1, "the axis has room for staging")
+        self.assertTrue(arrow, "the last read is later than the end of the axis")
+        bars, arrow, svg = self.bars(self.history("n1"))
+        self.assertEqual(("read" in bars, arrow, "read until" in svg), (False, False, False))
+
     def test_report_escapes_every_text(self):
         """Seen failing without the escapes, as XML that does not parse."""
         evil = "</title></svg><script>alert(1)</script>&x;\"'\x1b]0;\x07\ufffe\udcff"

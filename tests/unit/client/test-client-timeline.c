@@ -178,6 +178,30 @@ static void test_the_fullest_node_has_least_room_for_its_size(void **state)
 	timeline_list_deinit(&lines);
 }
 
+/* Staging takes 9 ms. Seen failing when a read after hours made the axis as long as the reads. */
+static void test_the_axis_has_room_for_staging_and_reads(void **state)
+{
+	static const struct {
+		uint64_t last_read, axis;
+	} cases[] = {
+		{ 0, 9 },	/* nothing was read */
+		{ 5, 9 },	/* before another node was ready */
+		{ 20, 20 },	/* the axis ends with the last read */
+		{ 5000000, 27 } /* three times as long as staging */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+		struct timeline_list lines;
+
+		add(&l, "n1", "queued:0 ready:9", "", 5000000);
+		kv_set_u64(l.items[0].kv, "lastread", cases[i].last_read);
+		assert_int_equal(timeline_list_init(&lines, &l), 0);
+		assert_int_equal(lines.axis_ms, cases[i].axis);
+		timeline_list_deinit(&lines);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +210,7 @@ int main(void)
 		cmocka_unit_test(test_the_fullest_node_has_least_room_for_its_size),
 		cmocka_unit_test(test_1000_nodes_are_groups_with_their_slowest),
 		cmocka_unit_test(test_a_failed_node_is_shown_for_its_group),
+		cmocka_unit_test(test_the_axis_has_room_for_staging_and_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
