@@ -13,6 +13,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
+#include "common/util/path.h"
 
 #define MEMFD_EXEC 0x10U /* MFD_EXEC, since Linux 6.3 */
 
@@ -61,13 +62,14 @@ static int check_program(int fd, off_t *sizep)
 	return 0;
 }
 
-/* Makes a file in memory that may be executed, even if that is not the default of the system. */
-static int make_file(void)
+/* Makes a file in memory that may be executed, even if that is not the default of the system. Its
+ * name is shown by ps. */
+static int make_file(const char *name)
 {
-	int fd = memfd_create("program", MFD_CLOEXEC | MEMFD_EXEC);
+	int fd = memfd_create(name, MFD_CLOEXEC | MEMFD_EXEC);
 
 	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create("program", MFD_CLOEXEC);
+		fd = memfd_create(name, MFD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -94,7 +96,7 @@ static int copy_program(const char *name)
 
 	if (r < 0)
 		return r;
-	fd = make_file();
+	fd = make_file(path_base(name));
 	if (fd < 0)
 		return fd;
 	while (done < size) {

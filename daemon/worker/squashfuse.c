@@ -77,7 +77,8 @@ static void take_order(char path[static PATH_MAX], unsigned *n_threadsp, bool *h
 
 /* Executes the program; does not return. A mount made by the keeper is served until it is gone,
  * whatever signals Slurm sends to the tasks. libfuse does not change the disposition of ignored
- * signals. */
+ * signals. The program's file may be read by everybody, so a copy of it is executed: otherwise the
+ * user could trace the server, and make readers wait while it seems to run. */
 static void become(const char *path, unsigned n_threads, bool has_session)
 {
 	char image[32], point[PATH_MAX], options[64];
@@ -85,6 +86,8 @@ static void become(const char *path, unsigned n_threads, bool has_session)
 		(char *)SQUASHFUSE_PROGRAM, (char *)"-f", (char *)"-o", options, image, point, NULL
 	};
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
+	const int first_free = has_session ? SQUASHFUSE_FREE : SQUASHFUSE_SESSION;
+	int r;
 
 	snprintf(image, sizeof(image), "/proc/self/fd/%d", SQUASHFUSE_IMAGE);
 	snprintf(point, sizeof(point), "%s", path);
@@ -96,11 +99,16 @@ static void become(const char *path, unsigned n_threads, bool has_session)
 		signal(SIGHUP, SIG_IGN);
 		sandbox_enter_program();
 	}
-	fd_close_from(has_session ? SQUASHFUSE_FREE : SQUASHFUSE_SESSION);
+	fd_close_from(first_free);
 	fd_set_cloexec(SQUASHFUSE_SOCKET, true);
 	data_rlimit_set(n_threads);
-	execvpe(SQUASHFUSE_PROGRAM, argv, envp);
-	dprintf(STDERR_FILENO, "%s\n", strerror(errno));
+	r = exec_copy(SQUASHFUSE_PROGRAM, argv, envp, first_free);
+	/* A script, or a kernel that executes nothing from memory: the user can trace it. */
+	if (r == -ENOEXEC || r == -EACCES) {
+		execvpe(SQUASHFUSE_PROGRAM, argv, envp);
+		r = -errno;
+	}
+	dprintf(STDERR_FILENO, "%s\n", strerror(-r));
 	_exit(SQUASHFUSE_NO_PROGRAM);
 }
 

@@ -232,7 +232,7 @@ test_a_process_that_has_become_another_users_without_cgroups() {
 hang_beside() {
 	local id
 
-	id=$(safety_submit "$1" <<<"${find_server/stage-worker/${3:-stage-worker}}"$'\necho "$server $STAGE_DATA_PATH_M" >~/holder.'"$1; $until_let_go")
+	id=$(safety_submit "$1" <<<"${find_server/-x stage-worker/${3:--x stage-worker}}"$'\necho "$server $STAGE_DATA_PATH_M" >~/holder.'"$1; $until_let_go")
 	job_wait_says "$id" begun
 	wait_until 10 test -s "$pfs/home/alice/holder.$1"
 	holders+=("$id")
@@ -284,9 +284,9 @@ test_a_process_of_another_job_while_squashfuse_serves() {
 	printf '[mount]\nBackend=squashfuse_ll\n' >>"$base/etc/stage-data/stage-data.conf"
 	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
 	at_end "rm -f '$pfs'/home/alice/holder.*"
-	hang_beside n1 aio squashfuse_ll
-	hang_beside n2 threads squashfuse_ll
-	hang_beside n3 mapped squashfuse_ll
+	hang_beside n1 aio "-f ^squashfuse_ll"
+	hang_beside n2 threads "-f ^squashfuse_ll"
+	hang_beside n3 mapped "-f ^squashfuse_ll"
 	besides_end
 }
 

@@ -315,7 +315,8 @@ test_launch_is_as_the_site_says() {
 	assert_contains "$out" 00.bin
 }
 
-# Fails when Backend= is not asked.
+# Fails when Backend= is not asked, and when the program is executed as it is, so that its user can
+# trace it.
 test_images_are_served_by_squashfuse_ll() {
 	local out
 
@@ -324,13 +325,17 @@ test_images_are_served_by_squashfuse_ll() {
 	out=$(job_run alice -N2 --stage-data="m=$data/many.zstd.sqsh,t=$data/many.tar::method=mount" <<-'SCRIPT'
 		srun -N2 bash -c 'ls $STAGE_DATA_PATH_M | wc -l; ls $STAGE_DATA_PATH_T | wc -l'
 		stagectl explain m | grep -o "by squashfuse_ll"
-		for pid in $(pgrep -x squashfuse_ll); do
+		for pid in $(pgrep -f ^squashfuse_ll); do
 			grep NoNewPrivs /proc/$pid/status
+			cat /proc/$pid/maps 2>&1 >/dev/null | grep -o "Permission denied"
+			[[ ! $(cat /proc/$pid/maps 2>/dev/null) ]] || echo "can be traced"
 		done
 	SCRIPT
 	)
 	assert_eq 4 "$(grep -c '^20$' <<<"$out")" "all files of both, on both nodes: $out"
 	assert_contains "$out" "by squashfuse_ll"
 	assert_match "$out" 'NoNewPrivs:.1'
+	assert_contains "$out" "Permission denied"
+	assert_lacks "$out" "can be traced"
 	assert_nodes_fine
 }
