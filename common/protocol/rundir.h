@@ -65,7 +65,8 @@
 struct rundir_mark {
 	uid_t uid; /* 0: not known */
 	gid_t gid;
-	char sluid[SLUID_SIZE]; /* "": not known */
+	char sluid[SLUID_SIZE + 1]; /* "": not known. The struct has no padding, because root
+				     * writes its bytes to a file */
 };
 
 /* Writes STAGE_RUN_DIR/<job>[/<name>]. Returns the length, or -ENAMETOOLONG. */
