@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <pwd.h>
@@ -24,11 +25,14 @@
 #include "common/util/fd.h"
 #include "common/util/memory.h"
 #include "common/util/parse.h"
+#include "common/util/path.h"
 
 #define MAGIC_CGROUP2 0x63677270
 #define MAGIC_FUSECTL 0x65735543
 /* The number is the same on all architectures; older headers lack it. */
 #define NR_FSOPEN 430
+#define ADD_SYSTEM_USER                                                                            \
+	"useradd --system --user-group --shell /usr/sbin/nologin " HELPER_SYSTEM_USER
 
 /* Reads the first line of a small file; "" if it cannot be read. */
 static void read_line(const char *path, char *buf, size_t size)
@@ -132,23 +136,89 @@ static void check_helpers(struct doctor *d)
 		check_helper(d, helpers[i].name, helpers[i].lost, helpers[i].outside);
 }
 
+struct system_user {
+	uid_t uid;
+	gid_t gid;
+	char shell[64];
+	char sharer[64]; /* another account with its uid; "": none */
+};
+
+static bool read_system_user(FILE *f, struct system_user *u)
+{
+	const struct passwd *pw;
+
+	while ((pw = fgetpwent(f)))
+		if (strcmp(pw->pw_name, HELPER_SYSTEM_USER) == 0) {
+			u->uid = pw->pw_uid;
+			u->gid = pw->pw_gid;
+			snprintf(u->shell, sizeof(u->shell), "%s", pw->pw_shell);
+			return true;
+		}
+	return false;
+}
+
 /* Looks for the user as stage-keeper does: in the file, without a name service. */
-static void check_system_user(struct doctor *d)
+static bool find_system_user(struct system_user *u)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
-	const struct passwd *pw = NULL;
+	const struct passwd *pw;
 
-	while (f && (pw = fgetpwent(f)) && strcmp(pw->pw_name, HELPER_SYSTEM_USER) != 0)
-		;
-	if (!pw)
-		doctor_tell(d, DOCTOR_WARN, "useradd --system --user-group " HELPER_SYSTEM_USER,
+	if (!f || !read_system_user(f, u))
+		return false;
+	rewind(f);
+	while ((pw = fgetpwent(f)))
+		if (pw->pw_uid == u->uid && strcmp(pw->pw_name, HELPER_SYSTEM_USER) != 0)
+			snprintf(u->sharer, sizeof(u->sharer), "%s", pw->pw_name);
+	return true;
+}
+
+/* Returns true if its group has another name in /etc/group, and so is also a group of others. */
+static bool is_in_group_of_others(const struct system_user *u)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/etc/group", "re");
+	const struct group *gr;
+
+	while (f && (gr = fgetgrent(f)))
+		if (gr->gr_gid == u->gid)
+			return strcmp(gr->gr_name, HELPER_SYSTEM_USER) != 0;
+	return false;
+}
+
+/* An empty shell means /bin/sh. */
+static bool may_log_in(const struct system_user *u)
+{
+	const char *name = path_base(u->shell);
+
+	return strcmp(name, "nologin") != 0 && strcmp(name, "false") != 0;
+}
+
+static void check_system_user(struct doctor *d)
+{
+	struct system_user u = { .uid = 0 };
+
+	if (!find_system_user(&u))
+		doctor_tell(d, DOCTOR_WARN, ADD_SYSTEM_USER,
 			    "/etc/passwd has no user " HELPER_SYSTEM_USER
 			    ": on this node jobs that ask for data fail");
-	else if (pw->pw_uid == 0 || pw->pw_gid == 0)
+	else if (u.uid == 0 || u.gid == 0)
 		doctor_tell(d, DOCTOR_FAIL, "give it a uid and a gid that no other has",
 			    "the user " HELPER_SYSTEM_USER " has root's uid or gid");
+	else if (*u.sharer)
+		doctor_tell(d, DOCTOR_FAIL, "give it a uid that no other has",
+			    "%s has the uid of " HELPER_SYSTEM_USER
+			    ", %u: its processes can end those that keep nodes in service",
+			    u.sharer, u.uid);
+	else if (is_in_group_of_others(&u))
+		doctor_tell(d, DOCTOR_WARN, "give it a group of its own, also called that",
+			    "the group of the user " HELPER_SYSTEM_USER
+			    ", gid %u, is also that of others: it can read their files",
+			    u.gid);
+	else if (may_log_in(&u))
+		doctor_tell(d, DOCTOR_WARN, "usermod --shell /usr/sbin/nologin " HELPER_SYSTEM_USER,
+			    "the user " HELPER_SYSTEM_USER " has a shell: nobody needs to log in "
+			    "as it");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, HELPER_SYSTEM_USER " is there, uid %u", pw->pw_uid);
+		doctor_tell(d, DOCTOR_OK, NULL, HELPER_SYSTEM_USER " is there, uid %u", u.uid);
 }
 
 static void check_kernel(struct doctor *d)

@@ -105,7 +105,7 @@ static int fail(const struct keeper *k, int r)
 	const char *what = k->system_uid ? "stage-helper can't be run, is libexec complete?"
 					 : "the system user " HELPER_SYSTEM_USER
 					   " is missing in /etc/passwd of this node: "
-					   "useradd --system --user-group " HELPER_SYSTEM_USER;
+					   "useradd -rUs /usr/sbin/nologin " HELPER_SYSTEM_USER;
 
 	if (k->answer_fd >= 0)
 		dprintf(k->answer_fd, "%s%s (%s)\n",

@@ -176,6 +176,16 @@ doctors_script() {
 	FAIL helpers 'stage-worker can be written by others than root' 'look who wrote to it' \
 		'rm $d/libexec/stage-worker; install -m 0775 /bin/true $d/libexec/stage-worker' \
 		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'
+	passwd='sed "s|^stage-data:.*|$line|" /etc/passwd >$d/passwd; mount --bind $d/passwd /etc/passwd'
+	own_passwd='umount /etc/passwd'
+	warn user 'has no user stage-data: on this node jobs*fail' 'useradd --system' "line=; $passwd" "$own_passwd"
+	FAIL user 'stage-data has root?s uid or gid' 'give it a uid and a gid' \
+		"line=stage-data:x:998:0::/:/bin/false; $passwd" "$own_passwd"
+	FAIL user 'other has the uid of stage-data, 4242:' 'give it a uid that no other has' \
+		"line='stage-data:x:4242:4242::/:/bin/false\nother:x:4242:100::/:/bin/sh'; $passwd" "$own_passwd"
+	warn user 'the group of the user stage-data, gid *, is also that of others' 'give it a group of its own' \
+		'sed "s|^stage-data:|other:|" /etc/group >$d/group; mount --bind $d/group /etc/group' 'umount /etc/group'
+	warn user 'the user stage-data has a shell' 'usermod --shell' "line=stage-data:x:4242:4242::/:; $passwd" "$own_passwd"
 	FAIL kernel 'Linux 2.6* is older than this is made for' 'boot 4.18' 'kernel="setarch --uname-2.6"' 'kernel='
 	FAIL breaker 'keepers have crashed, nothing is staged' "look for 'stage-keeper' in the log" \
 		'echo x >/run/stage-data/.breaker' 'rm /run/stage-data/.breaker'
@@ -204,5 +214,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 59" "$out" "what was planted"
+	assert_eq "defects: 64" "$out" "what was planted"
 }

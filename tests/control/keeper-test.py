@@ -1162,6 +1162,31 @@ def test_end_removes_everything():
     j.assert_gone()
 
 
+def test_a_clean_up_whose_first_steps_fail_ends_in_time():
+    """While the job's directory stays in its place, its end is not over, and somebody waits. So
+    what takes long gets no time of its own. Seen failing where it gets its hour in any case
+    (clean_release(), behind_ms), and where the directory is moved aside in any case."""
+    keep_a_day()
+    with open(CONF) as f:
+        text = f.read().replace('CleanupTimeout=5s', 'CleanupTimeout=1s')
+    with open(CONF, 'w') as f:
+        f.write(text)
+    j = Job()
+    assert j.numbers('tier 1 1')[0] == 0
+    held = os.open(f'{DISK}/stage-keep-{UID}', os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)            # what empties the tier waits for it, for 5 s
+    os.mkdir(j.dir + '/m/in-the-way')           # root's alone: remove_entries() fails
+    j.connect().send(b'end')
+    assert j.ended(4) == 1
+    os.close(held)
+    assert os.path.exists(j.dir + '/state') and not os.listdir(RUNDIR + '/.trash')
+    assert not [m for m in mounts() if m.startswith(j.dir)]
+    os.rmdir(j.dir + '/m/in-the-way')
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    j.assert_gone()
+    assert os.listdir(DISK) in ([], [f'stage-keep-{UID}']), os.listdir(DISK)
+
+
 def test_garbage_ends_the_conversation():
     for text in 'verb', 'short':
         j = Job()
