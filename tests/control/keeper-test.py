@@ -2526,7 +2526,7 @@ def test_without_the_system_user_the_job_fails_with_a_sentence():
         assert j.ended() == 1
         assert 'system user stage-data is missing' in j.answer, j.answer
         r = keeper('reap', '--conf', CONF)
-        assert r.returncode == 1 and 'useradd --system' in r.stderr, r
+        assert r.returncode == 1 and 'useradd -rUs' in r.stderr, r
     finally:
         write_passwd()
 
