@@ -113,6 +113,9 @@ static int scan(const struct input *in, int fd, struct archive_index *x, struct 
 	if (oracle_chance(20)) {
 		tar.n_readers = 3;
 		tar.segment_size = SOUND_BLOCK * (1 + oracle_random(40));
+	} else if (oracle_chance(20)) {
+		tar.n_readers = 2;
+		tar.chained = true;
 	}
 	return tar_scan(x, &tar, err);
 }

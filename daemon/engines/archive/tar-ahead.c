@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "daemon/engines/archive/timed-cond.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-parser.h"
 
@@ -329,7 +329,6 @@ static void start_threads(struct tar_ahead *a)
 struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_t at, uint64_t mean)
 {
 	struct tar_ahead *a = calloc(1, sizeof(*a));
-	pthread_condattr_t attr;
 
 	if (!a)
 		return NULL;
@@ -340,10 +339,7 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 	atomic_init(&a->at, at);
 	atomic_init(&a->mean, mean);
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	timed_cond_init(&a->changed);
 	start_threads(a);
 	if (a->n_threads > 0)
 		return a;
@@ -351,20 +347,9 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 	return NULL;
 }
 
-static struct timespec get_wait_end(unsigned ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += ms % 1000 * 1000000L;
-	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000L;
-	t.tv_nsec %= 1000000000L;
-	return t;
-}
-
 void tar_ahead_free(struct tar_ahead *a)
 {
-	struct timespec until = get_wait_end(AHEAD_END_MS);
+	struct timespec until = timed_cond_get_end(AHEAD_END_MS);
 	bool is_last;
 	int r = 0;
 
@@ -432,7 +417,7 @@ static bool count_wait(struct tar_ahead *a, struct segment *s)
  * complete yet. */
 static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *waitsp)
 {
-	struct timespec until = get_wait_end(TAR_AHEAD_WAIT_MS);
+	struct timespec until = timed_cond_get_end(TAR_AHEAD_WAIT_MS);
 	struct segment *s = get_first(a);
 	int r = 0;
 

@@ -7,6 +7,9 @@
  * Otherwise it is a page, and doubles as long as nothing is skipped, because small members are in
  * pieces that were already read.
  *
+ * If reads take no time, one thread reads the headers in their order (tar-chain.h), while the
+ * walk's thread checks those before them.
+ *
  * If reads are slow, threads read headers ahead (tar-ahead.h), and the walk takes the headers from
  * there. The threads also find the headers of archives in the archive.
  */
@@ -14,14 +17,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/memory.h"
 #include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/read-timer.h"
 #include "daemon/engines/archive/tar-ahead.h"
+#include "daemon/engines/archive/tar-chain.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -30,9 +35,7 @@ enum {
 	WALK_MIN_PIECE = 4096,
 	WALK_MAX_PIECE = 256 << 10,
 	WALK_LARGE = 32 << 10, /* average size of a large member */
-	WALK_SLOW_NS = 50000,  /* a read from memory takes about 2000 ns */
-	WALK_SAMPLE = 4,       /* one of so many reads is measured */
-	WALK_MIN_SLOW = 8,     /* slow reads in a row; a single one may be due to a busy CPU */
+	WALK_FAST = 64,	       /* reads of the walk before another thread reads the headers */
 	WALK_N_MEAN = 16,      /* members in the mean */
 	WALK_START_MEAN = 64 << 10,
 };
@@ -49,8 +52,10 @@ struct tar_walk {
 	size_t size;		 /* size of the next piece */
 	struct tar_ahead *ahead; /* NULL: not used */
 	bool tried;		 /* it was used, and is not tried again */
-	uint64_t n_reads;	 /* reads of the walk itself */
-	unsigned n_slow;	 /* measured slow reads in a row */
+	struct read_timer timer; /* of the walk's own reads */
+	struct tar_chain *chain; /* NULL: not used */
+	bool tried_chain;	 /* it was used, and is not tried again */
+	unsigned n_fast;	 /* own reads since the chain was left */
 	uint64_t mean;		 /* recent mean distance between headers in bytes */
 	uint64_t passed;	 /* end of the content that was skipped last */
 	uint64_t n_headers;	 /* bytes from there to the content of the last member */
@@ -91,19 +96,10 @@ static int pass_over(struct tar_walk *w, struct piece *p)
 	return n > 0;
 }
 
-static uint64_t get_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 /* Reads a piece in this thread. */
 static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 {
-	bool is_timed = w->n_reads++ % WALK_SAMPLE == 0;
-	uint64_t begin = is_timed ? get_ns() : 0;
+	uint64_t begin = read_timer_begin(&w->timer);
 	size_t size = w->size;
 	ssize_t n;
 
@@ -114,8 +110,8 @@ static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return error_errno(err, errno, "read the archive");
-	if (is_timed)
-		w->n_slow = get_ns() - begin >= WALK_SLOW_NS ? w->n_slow + 1 : 0;
+	read_timer_end(&w->timer, begin);
+	w->n_fast++;
 	*p = (struct piece){ .data = w->buf, .size = (size_t)n };
 	go_on(w, (uint64_t)n);
 	w->size = w->size < WALK_MAX_PIECE / 2 ? 2 * w->size : WALK_MAX_PIECE;
@@ -133,11 +129,12 @@ static void start_ahead(struct tar_walk *w)
 		.segment_size = o->segment_size,
 		.n_threads = o->n_readers,
 	};
-	bool is_slow = w->n_slow >= WALK_MIN_SLOW;
+	bool is_slow = read_timer_is_slow(&w->timer);
 
 	if (w->tried || o->n_readers < 2 || (!is_slow && !o->segment_size))
 		return;
 	w->tried = true;
+	tar_chain_free(steal_ptr(w->chain));
 	w->ahead = tar_ahead_new(&options, w->at, w->mean);
 }
 
@@ -181,6 +178,56 @@ static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
 	return 1;
 }
 
+/* ---- in the order of the archive ---- */
+
+/* Returns true if each header needs a read that takes no time, so that another thread helps. */
+static bool wants_chain(const struct tar_walk *w)
+{
+	if (w->ahead || w->options.n_readers < 2)
+		return false;
+	return w->options.chained ||
+	       (w->n_fast >= WALK_FAST && w->mean >= WALK_LARGE && memory_count_cpus() > 1);
+}
+
+/* Starts the chain, or goes on with it at the walk's place. */
+static void start_chain(struct tar_walk *w)
+{
+	if (!wants_chain(w) || w->n_fast == 0)
+		return;
+	w->n_fast = 0;
+	if (w->chain) {
+		tar_chain_go_to(w->chain, w->at);
+	} else if (!w->tried_chain) {
+		w->tried_chain = true;
+		w->chain = tar_chain_new(w->options.fd, w->options.size, w->at);
+	}
+}
+
+/* Takes a block that the chain's thread has read. Returns 1; 0: this place is not known;
+ * -ECANCELED. */
+static int take_chain(struct tar_walk *w, struct piece *p, struct error *err)
+{
+	const unsigned char *data = NULL;
+	uint64_t n = w->end - w->at;
+	int r = -EAGAIN;
+
+	if (!w->chain || w->n_fast > 0)
+		return 0;
+	while (r == -EAGAIN) {
+		r = tar_chain_get(w->chain, w->at, &data);
+		if (r == -EAGAIN && stage_io_check(w->options.io, err) < 0)
+			return -ECANCELED;
+	}
+	if (r == 0 && tar_chain_is_useless(w->chain))
+		tar_chain_free(steal_ptr(w->chain));
+	if (r == 0)
+		return 0;
+	*p = (struct piece){ .data = data, .size = n < UNTAR_BLOCK ? (size_t)n : UNTAR_BLOCK };
+	go_on(w, p->size);
+	w->size = WALK_MIN_PIECE;
+	return 1;
+}
+
 static int walk_next(void *arg, struct piece *p, struct error *err)
 {
 	struct tar_walk *w = arg;
@@ -191,7 +238,10 @@ static int walk_next(void *arg, struct piece *p, struct error *err)
 	if (w->left > 0)
 		return pass_over(w, p);
 	start_ahead(w);
-	r = take_ahead(w, p, err);
+	start_chain(w);
+	r = take_chain(w, p, err);
+	if (r == 0)
+		r = take_ahead(w, p, err);
 	return r != 0 ? r : read_piece(w, p, err);
 }
 
@@ -215,6 +265,7 @@ void tar_walk_free(struct tar_walk *w)
 	if (!w)
 		return;
 	tar_ahead_free(w->ahead);
+	tar_chain_free(w->chain);
 	free(w);
 }
 

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,7 @@ struct tar_walk_options {
 	struct stage_io *io;   /* may be NULL; progress is the offset of the walk */
 	unsigned n_readers;    /* see struct tar_scan */
 	uint64_t segment_size; /* see struct tar_scan */
+	bool chained;	       /* see struct tar_scan */
 };
 
 /* Makes a walk through the whole file. */

@@ -382,13 +382,15 @@ static void run(const char *dir, const char *command)
 
 /* Headers are read ahead, so many bytes by each thread; 0: in order. */
 static uint64_t segment_size;
-static bool nested;
+static bool nested, chained;
 
 static int scan(const char *dir, struct archive_index *x, uint64_t size, int *fdp)
 {
-	struct tar_scan scan = {
-		.size = size, .n_readers = 3, .segment_size = segment_size, .nested = nested
-	};
+	struct tar_scan scan = { .size = size,
+				 .n_readers = 3,
+				 .segment_size = segment_size,
+				 .chained = chained,
+				 .nested = nested };
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -475,7 +477,7 @@ static void test_an_archive_that_is_cut_off_has_no_index(void **state)
 
 	run(*state, "mkdir src && for i in 1 2 3 4 5; do head -c 3000 /dev/urandom >src/$i; done"
 		    " && tar -b 2 -C src -cf t.tar 1 2 3 4 5");
-	for (uint64_t size = 1; size <= end; size += segment_size ? 997 : 1) {
+	for (uint64_t size = 1; size <= end; size += segment_size || chained ? 997 : 1) {
 		_cleanup_(archive_index_freep) struct archive_index *x = begin();
 
 		assert_int_equal(scan(*state, x, size, NULL), size == end ? 0 : -ENODATA);
@@ -606,6 +608,16 @@ static void compare(const struct archive_index *x, const struct archive_index *y
 	assert_null(archive_index_get(y, i));
 }
 
+static void check_chained(const char *dir, const struct archive_index *x)
+{
+	_cleanup_(archive_index_freep) struct archive_index *y = begin();
+
+	chained = true;
+	assert_int_equal(scan(dir, y, 0, NULL), 0);
+	chained = false;
+	compare(x, y);
+}
+
 /* Wherever the threads begin. */
 static void check_ahead(const char *dir)
 {
@@ -620,6 +632,7 @@ static void check_ahead(const char *dir)
 		compare(x, y);
 	}
 	segment_size = 0;
+	check_chained(dir, x);
 }
 
 /* With archives in the archive, which are opened or not. */
@@ -674,6 +687,13 @@ static void test_an_archive_that_is_cut_off_has_none_by_reading_ahead(void **sta
 	segment_size = 0;
 }
 
+static void test_an_archive_that_is_cut_off_has_none_where_a_thread_reads_its_headers(void **state)
+{
+	chained = true;
+	test_an_archive_that_is_cut_off_has_no_index(state);
+	chained = false;
+}
+
 #define SCRATCH(test)                                                                              \
 	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
 
@@ -696,6 +716,7 @@ int main(void)
 		SCRATCH(test_headers_that_are_read_ahead_change_nothing),
 		SCRATCH(test_tars_in_a_tar_are_directories),
 		SCRATCH(test_an_archive_that_is_cut_off_has_none_by_reading_ahead),
+		SCRATCH(test_an_archive_that_is_cut_off_has_none_where_a_thread_reads_its_headers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
