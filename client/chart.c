@@ -132,7 +132,7 @@ static void put_legend(FILE *f, const struct timeline_list *l)
 		"<rect class=\"ready\" x=\"%u\" y=\"58\" width=\"24\" height=\"12\"/>\n"
 		"<rect class=\"read\" x=\"%u\" y=\"62\" width=\"16\" height=\"4\"/>\n",
 		x, x);
-	put_text(f, x + 30, 68, "ready, and read until", RIGHT_CHARS);
+	put_text(f, x + 30, 68, "dark band: until the last read", RIGHT_CHARS);
 }
 
 static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
@@ -145,7 +145,8 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 	put_cut(f, text, 60);
 	fputs("</text>\n", f);
 	snprintf(text, sizeof(text),
-		 "Each row is one dataset on %s The axis is the time since the first was queued.",
+		 "Each row is one dataset on %s The axis is the time since the first dataset was "
+		 "queued.",
 		 n_rows < l->n_items
 			 ? "a group of nodes. It shows a node that failed, or else the slowest one."
 			 : "one node.");

@@ -17,9 +17,9 @@ COMMANDS = {
     "Python": ["/usr/bin/python3", "--version"],
 }
 SQUASHFS = {
-    "DECOMP_SINGLE": "one decompressor a mount", "DECOMP_MULTI": "several decompressors a mount",
-    "DECOMP_MULTI_PERCPU": "a decompressor a core", "FILE_DIRECT": "into the page cache directly",
-    "FILE_CACHE": "through a cache of blocks",
+    "DECOMP_SINGLE": "one decompressor for each mount", "DECOMP_MULTI": "several decompressors for each mount",
+    "DECOMP_MULTI_PERCPU": "one decompressor for each core", "FILE_DIRECT": "no cache of blocks",
+    "FILE_CACHE": "a cache of blocks",
 }
 
 

@@ -199,7 +199,7 @@ def machine_of(all_):
     for p in all_["programs"].values():
         if "machine" in p:
             titles = dict.fromkeys(row["table"] for row in p["lines"] if "table" in row)
-            out += [wrapped(f"Measured on another machine, {p['date']}: " + ", ".join(
+            out += [wrapped(f"These were measured on another machine on {p['date']}: " + ", ".join(
                 TITLES.get(t, t[:1].upper() + t[1:]) for t in titles) + "."), "",
                 *(wrapped(line) for line in benchmachine.to_text(p).split("\n")), ""]
     if any(p["quick"] for p in all_["programs"].values()):
@@ -222,8 +222,9 @@ def by_title(rows):
 
 
 def measured(all_, plots):
-    out = [*machine_of(all_), wrapped("Medians [least–most]; the ratio is the peer's median over ours, the limit the peer's "
-                                      "over the bare loop's."), ""]
+    out = [*machine_of(all_), wrapped("A cell has the median and, in brackets, the smallest and the largest value. The ratio "
+                                      "is the median of the other program divided by that of stage-data. The limit is the "
+                                      "median of the other program divided by that of the bare loop."), ""]
     if "ratios" in plots:
         out += ["![ratios](../performance-ratios.svg)", ""]
     for name, rows in grouped(by_title(rows_of(all_, "table")), "table").items():

@@ -547,7 +547,7 @@ class Showing(unittest.TestCase):
         """Seen failing without the heads of the columns, and with "undone" in the legend."""
         svg, html = self.draw(self.history("n1"), self.history("n2", state="failed", reason="no space"))
         texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
-        for text in ("Each row is one dataset on one node. The axis is the time since the first was queued.", "Dataset and node",
+        for text in ("Each row is one dataset on one node. The axis is the time since the first dataset was queued.", "Dataset and node",
                      "Time until ready", "staging", "ready", "removed", "slowest node", "a failed on 1 node (n2): no space",
                      "Staging of this job"):
             self.assertIn(text, texts)
@@ -621,7 +621,7 @@ class Showing(unittest.TestCase):
         self.assertAlmostEqual(bars["read"][0], ready, 1)
         self.assertAlmostEqual((bars["read"][1] - begin) / (ready - begin), 2, 1)
         self.assertFalse(arrow)
-        self.assertIn(">ready, and read until<", svg)
+        self.assertIn(">dark band: until the last read<", svg)
         bars, arrow, _ = self.bars(self.history("n1", ms=500, lastread=5500))
         self.assertAlmostEqual((bars["read"][1] - begin) / (bars["ready"][0] - begin), 3, 1, "the axis has room for staging")
         self.assertTrue(arrow, "the last read is later than the end of the axis")
