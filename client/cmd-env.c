@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/env-join.h"
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
+#include "common/protocol/env-join.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
@@ -36,7 +36,7 @@ static void print_export(const char *line)
 {
 	const char *eq = strchr(line, '=');
 	_cleanup_(freep) char *name = eq ? strndup(line, (size_t)(eq - line)) : NULL;
-	_cleanup_(freep) char *value = name ? env_join(name, eq + 1) : NULL;
+	_cleanup_(freep) char *value = name ? env_join(name, getenv(name), eq + 1) : NULL;
 
 	if (!value)
 		return;

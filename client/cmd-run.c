@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "client/bring-keys.h"
-#include "client/env-join.h"
 #include "client/items.h"
 #include "client/output.h"
 #include "client/progress-bar.h"
@@ -17,6 +16,7 @@
 #include "client/warnings.h"
 #include "common/config/conf.h"
 #include "common/config/spec.h"
+#include "common/protocol/env-join.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 
@@ -178,7 +178,7 @@ static void on_line(void *arg, const char *op, struct kv **kvp)
 	if (!eq || eq == line)
 		return;
 	*eq = '\0';
-	value = env_join(line, eq + 1);
+	value = env_join(line, getenv(line), eq + 1);
 	if (value)
 		setenv(line, value, 1);
 }

@@ -1,7 +1,6 @@
 #include "client/items.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,43 +100,6 @@ usage:
 	if (err && err->exit_code == 0)
 		err->exit_code = STAGE_EXIT_USAGE;
 	return r;
-}
-
-int items_get_groups(char ***groupsp, size_t *n_groupsp)
-{
-	int n = getgroups(0, NULL);
-	_cleanup_(freep) gid_t *gids = calloc((size_t)(n < 0 ? 0 : n) + 1, sizeof(*gids));
-	char **groups = calloc((size_t)(n < 0 ? 0 : n) + 1, sizeof(*groups));
-	const struct group *gr;
-	size_t n_groups = 0;
-
-	if (!gids || !groups) {
-		free(groups);
-		return -ENOMEM;
-	}
-	n = n > 0 ? getgroups(n, gids) : 0;
-	if (n < 0)
-		n = 0;
-	gids[n++] = getegid();
-	for (int i = 0; i < n; i++) {
-		gr = getgrgid(gids[i]);
-		/* as on the node, a group without a name is represented by its number */
-		if (gr)
-			groups[n_groups] = strdup(gr->gr_name);
-		else if (asprintf(&groups[n_groups], "%u", (unsigned)gids[i]) < 0)
-			groups[n_groups] = NULL;
-		n_groups += groups[n_groups] != NULL;
-	}
-	*groupsp = groups;
-	*n_groupsp = n_groups;
-	return 0;
-}
-
-void items_free_groups(char **groups, size_t n_groups)
-{
-	for (size_t i = 0; i < n_groups; i++)
-		free(groups[i]);
-	free(groups);
 }
 
 const char *items_get_user(void)

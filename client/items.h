@@ -13,10 +13,5 @@ struct error;
 int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
 	       struct error *err);
 
-/* Gets the names of this process's groups, for the rules of the site. The caller frees them with
- * items_free_groups(). */
-int items_get_groups(char ***groupsp, size_t *n_groupsp);
-void items_free_groups(char **groups, size_t n_groups);
-
 /* Returns the login name of this process's user, or "" if there is none. Lent. */
 const char *items_get_user(void);

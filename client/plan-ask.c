@@ -54,7 +54,7 @@ static int admit(struct source_rules *a, const struct conf *conf, struct dataset
 	struct source_rules_input in = { .conf = conf,
 					 .user = items_get_user(),
 					 .permissive = !conf->from_file };
-	int r = group ? items_get_groups(&groups, &n_groups) : -ENOMEM;
+	int r = group ? conf_get_own_groups(&groups, &n_groups) : -ENOMEM;
 
 	if (r < 0)
 		return error_errno(err, -r, "groups of this user");
@@ -62,7 +62,7 @@ static int admit(struct source_rules *a, const struct conf *conf, struct dataset
 	in.groups = (const char *const *)groups;
 	in.n_groups = n_groups;
 	r = source_rules_apply(a, &in, d, err);
-	items_free_groups(groups, n_groups);
+	conf_free_groups(groups, n_groups);
 	return r;
 }
 

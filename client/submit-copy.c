@@ -290,10 +290,10 @@ int submit_copies_find(struct submit_copies *c, const struct conf *conf, struct 
 	int r;
 
 	c->items = calloc(list->n_items + 1, sizeof(*c->items));
-	if (!c->items || items_get_groups(&f.groups, &f.n_groups) < 0)
+	if (!c->items || conf_get_own_groups(&f.groups, &f.n_groups) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = find_all(c, &f, list, err);
-	items_free_groups(f.groups, f.n_groups);
+	conf_free_groups(f.groups, f.n_groups);
 	return r;
 }
 

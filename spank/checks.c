@@ -1,7 +1,6 @@
 #include "spank/checks.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
@@ -27,9 +26,6 @@ void checks_get_user(struct checks_user *u)
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = getenv("HOME");
-	const int most = getgroups(0, NULL);
-	_cleanup_(freep) gid_t *gids = calloc(most > 0 ? (size_t)most + 1 : 1, sizeof(*gids));
-	int n = 0;
 
 	*u = (struct checks_user){ 0 };
 	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
@@ -38,30 +34,12 @@ void checks_get_user(struct checks_user *u)
 	if (!home)
 		home = pw ? pw->pw_dir : "";
 	snprintf(u->home, sizeof(u->home), "%s", home);
-	u->groups = gids ? calloc(most > 0 ? (size_t)most + 1 : 1, sizeof(*u->groups)) : NULL;
-	if (u->groups) {
-		gids[n++] = getegid();
-		n += most > 0 && getgroups(most, gids + 1) > 0 ? most : 0;
-	}
-	for (int i = 0; i < n; i++) {
-		const struct group *gr = getgrgid(gids[i]);
-		char *name = NULL;
-
-		/* as on the node, a group without a name is represented by its number */
-		if (gr)
-			name = strdup(gr->gr_name);
-		else if (asprintf(&name, "%u", (unsigned)gids[i]) < 0)
-			name = NULL;
-		if (name)
-			u->groups[u->n_groups++] = name;
-	}
+	(void)conf_get_own_groups(&u->groups, &u->n_groups);
 }
 
 void checks_user_deinit(struct checks_user *u)
 {
-	for (size_t i = 0; i < u->n_groups; i++)
-		free((char *)u->groups[i]);
-	free(u->groups);
+	conf_free_groups(u->groups, u->n_groups);
 }
 
 /* --- checks -------------------------------------------------------------------------------- */
@@ -213,7 +191,8 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 		    : conf_resolve_dataset(conf, &d, &err);
 	source = d.source;
 	if (r == 0)
-		r = conf_match(conf, d.source, u->name, u->groups, u->n_groups, false, &rule, &err);
+		r = conf_match(conf, d.source, u->name, (const char *const *)u->groups, u->n_groups,
+			       false, &rule, &err);
 	if (r < 0)
 		say_refuse("%s: %s", d.name, err.text);
 	check_by_rule(conf, &d, rule, gres);

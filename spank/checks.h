@@ -13,7 +13,7 @@ struct dataset_list;
 struct checks_user {
 	char name[256];
 	char home[4096];
-	const char **groups; /* the effective group first */
+	char **groups;
 	size_t n_groups;
 };
 

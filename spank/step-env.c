@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/protocol/env-join.h"
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
@@ -22,44 +23,11 @@
 #define ENV_POLL_US 5000
 #define MAX_VARIABLES 1024 /* limits the loops if a Slurm does not remove or replace variables */
 
-/* Variables that are lists of bind mounts, separated by commas. */
-static const char *const joined[] = {
-	"APPTAINER_BIND",	"APPTAINER_BINDPATH",	  "SINGULARITY_BIND",
-	"SINGULARITY_BINDPATH", "PYXIS_CONTAINER_MOUNTS",
-};
-
-static bool is_joined(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(joined); i++)
-		if (!strcmp(name, joined[i]))
-			return true;
-	return false;
-}
-
-/* Returns whether word is in the list. An inner step inherits the batch step's variables, so
- * nothing is added twice. */
-static bool has_word(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = list; (p = strstr(p, word)); p += n)
-		if ((p == list || p[-1] == ',') && (!p[n] || p[n] == ','))
-			return true;
-	return false;
-}
-
 static void set_joined(spank_t sp, const char *name, const char *value)
 {
-	_cleanup_(freep) char *old = step_get_env(sp, name), *both = NULL;
+	_cleanup_(freep) char *old = step_get_env(sp, name), *both = env_join(name, old, value);
 
-	if (!old || !*old) {
-		(void)spank_setenv(sp, name, value, 1);
-		return;
-	}
-	if (!*value || has_word(old, value))
-		return;
-	both = strutil_printf("%s,%s", old, value);
-	if (both)
+	if (both && (!old || strcmp(both, old)))
 		(void)spank_setenv(sp, name, both, 1);
 }
 
@@ -70,7 +38,7 @@ static void set_line(spank_t sp, char *line)
 	if (!eq)
 		return;
 	*eq = '\0';
-	if (is_joined(line))
+	if (env_join_is_list(line))
 		set_joined(sp, line, eq + 1);
 	else if (!strncmp(line, PREFIX, strlen(PREFIX)))
 		(void)spank_setenv(sp, line, eq + 1, 1);

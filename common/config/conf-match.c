@@ -6,8 +6,10 @@
 #include "common/config/conf-internal.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/slurm/gres.h"
 #include "common/util/path.h"
@@ -262,4 +264,36 @@ bool conf_tier_is_for(const struct conf_tier *t, const char *gres)
 bool conf_source_allows_method(const struct conf_source *s, const char *method)
 {
 	return !strcmp(s->methods, "*") || conf_list_has(s->methods, method);
+}
+
+int conf_get_own_groups(char ***groupsp, size_t *n_groupsp)
+{
+	const int n = getgroups(0, NULL);
+	_cleanup_(freep) gid_t *gids = calloc(n > 0 ? (size_t)n + 1 : 1, sizeof(*gids));
+	char **groups = calloc(n > 0 ? (size_t)n + 1 : 1, sizeof(*groups));
+	const int n_more = gids && n > 0 ? getgroups(n, gids + 1) : 0;
+	size_t n_groups = 0;
+
+	if (!gids || !groups) {
+		free(groups);
+		return -ENOMEM;
+	}
+	gids[0] = getegid();
+	for (int i = 0; i <= n_more || i == 0; i++) {
+		const struct group *gr = getgrgid(gids[i]);
+
+		groups[n_groups] = gr ? strdup(gr->gr_name)
+				      : strutil_printf("%u", (unsigned)gids[i]);
+		n_groups += groups[n_groups] != NULL;
+	}
+	*groupsp = groups;
+	*n_groupsp = n_groups;
+	return 0;
+}
+
+void conf_free_groups(char **groups, size_t n_groups)
+{
+	for (size_t i = 0; i < n_groups; i++)
+		free(groups[i]);
+	free(groups);
 }

@@ -182,6 +182,11 @@ struct conf_person {
 	const char *const *groups;
 	size_t n_groups;
 };
+/* Gets the names of the caller's groups, the effective one first. As on the node, a group without a
+ * name is represented by its number. Returns 0 or -ENOMEM. */
+int conf_get_own_groups(char ***groupsp, size_t *n_groupsp);
+void conf_free_groups(char **groups, size_t n_groups);
+
 #define CONF_MAX_WEB (16 * 1024) /* bytes; rules beyond this size are left out */
 int conf_get_web(const struct conf *conf, const struct conf_source *rule, const struct dataset *d,
 		 const struct conf_person *who, char **textp);
