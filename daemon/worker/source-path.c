@@ -18,6 +18,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
+#include "daemon/engines/web/web.h"
 #include "daemon/worker/rule-patterns.h"
 
 static int refuse_type(const char *path, mode_t mode, struct error *err)
@@ -194,4 +195,50 @@ int source_open_member(const struct source *src, size_t i, int *fdp, struct stat
 		       struct error *err)
 {
 	return source_open_path(src, src->members[i].path, fdp, st, NULL, err);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct source_member *x = *(const struct source_member *const *)a,
+				   *y = *(const struct source_member *const *)b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : strcmp(x->path, y->path);
+}
+
+static int refuse_names(const struct source_member *a, const struct source_member *b,
+			struct error *err)
+{
+	const bool is_url = *a->path != '/';
+	char shown[2][PATH_MAX];
+
+	for (int i = 0; i < 2; i++)
+		if (is_url)
+			web_show(i ? b->path : a->path, shown[i], sizeof(shown[i]));
+		else
+			snprintf(shown[i], sizeof(shown[i]), "%s", i ? b->path : a->path);
+	if (!strcmp(a->path, b->path)) {
+		error_set(err, EEXIST, "%s is named twice", shown[0]);
+		return error_set_hint(err, -EEXIST, "name it once");
+	}
+	error_set(err, EEXIST,
+		  "%s and %s have the same name, and a set is staged into one directory", shown[0],
+		  shown[1]);
+	return error_set_hint(err, -EEXIST, "stage them as two items%s",
+			      is_url ? "" : ", or their directories");
+}
+
+int source_check_names(const struct source *src, struct error *err)
+{
+	_cleanup_(freep) const struct source_member **v = calloc(src->n_members + 1, sizeof(*v));
+
+	if (!v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < src->n_members; i++)
+		v[i] = &src->members[i];
+	qsort(v, src->n_members, sizeof(*v), compare_names);
+	for (size_t i = 1; i < src->n_members; i++)
+		if (!strcmp(v[i - 1]->name, v[i]->name))
+			return refuse_names(v[i - 1], v[i], err);
+	return 0;
 }

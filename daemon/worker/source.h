@@ -86,6 +86,9 @@ DEFINE_FREEP(struct source, source_close)
 int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
 		       struct error *err);
 
+/* Checks that no two members of a set have one name, because all go into one directory. */
+int source_check_names(const struct source *src, struct error *err);
+
 /* r: the result of opening path. If it is -ENOENT and path is a link, err gets the link's target.
  * Returns r. */
 int source_refuse_missing(const char *path, int r, struct error *err);

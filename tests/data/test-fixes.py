@@ -273,38 +273,25 @@ unpacked("seven_zip", "is a 7z archive", lambda p, n: p.sh(f"bsdtar --format=7zi
          **{"7z x": "bsdtar -xf ../x.tar"})  # reads the same format, and is there
 
 
-@case("is compressed twice", has=NAMES)
-def compressed_twice(p):
-    yield p.write("x.tar.gz", gzip.compress(gzip.compress(WHOLE)))
-    p.command(r"\((gzip -dc FILE >NEW\.tar\.gz)", FILE="x.tar.gz", NEW="new")
-    yield p.path("new.tar.gz")
+def converted(name, what, pack, pattern, made="x.tar", new="new.tar", option="", **words):
+    """A file that the command of the message changes into one that can be staged."""
+    def make(p):
+        p.write("w.tar", WHOLE)
+        p.sh(f"{pack} >{made}")
+        yield p.path(made) + option
+        p.command(pattern, FILE=made, **words)
+        yield p.path(new)
+    make.__name__ = name
+    case(what, has=NAMES)(make)
 
 
-@case("packed by lz4 in its legacy format", has=NAMES)
-def lz4_legacy(p):
-    p.write("w.tar", WHOLE)
-    p.sh("lz4 -l -q -f w.tar x.tar.lz4")
-    yield p.path("x.tar.lz4")
-    p.command(r"\((lz4 -dc FILE \| lz4 >NEW\.tar\.lz4)\)", FILE="x.tar.lz4", NEW="new")
-    yield p.path("new.tar.lz4")
-
-
-@case("it is packed by lzop", has=NAMES)
-def lzop(p):
-    p.write("w.tar", WHOLE)
-    p.sh("lzop -q -o x.tar.lzo w.tar")
-    yield p.path("x.tar.lzo") + "::method=extract"
-    p.command(r"\((lzop -dc FILE \| zstd >NEW\.tar\.zst)\)", FILE="x.tar.lzo", NEW="new")
-    yield p.path("new.tar.zst")
-
-
-@case("is encrypted by openssl", has=NAMES)
-def encrypted(p):
-    p.write("w.tar", WHOLE)
-    p.sh("openssl enc -aes-128-cbc -pbkdf2 -pass pass:x -in w.tar -out x.tar")
-    yield p.path("x.tar")
-    p.command(r"\((openssl enc -d -in FILE -out NEW)\)", FILE="x.tar", NEW="new.tar -aes-128-cbc -pbkdf2 -pass pass:x")
-    yield p.path("new.tar")
+converted("compressed_twice", "is compressed twice", "gzip -c w.tar | gzip -c", r"\((gzip -dc FILE >NEW\.tar\.gz)", made="x.tar.gz", new="new.tar.gz", NEW="new")
+converted("lz4_legacy", "packed by lz4 in its legacy format", "lz4 -l -q -c w.tar", r"\((lz4 -dc FILE \| lz4 >NEW\.tar\.lz4)\)", made="x.tar.lz4",
+          new="new.tar.lz4", NEW="new")
+converted("lzop", "it is packed by lzop", "lzop -q -c w.tar", r"\((lzop -dc FILE \| zstd >NEW\.tar\.zst)\)", made="x.tar.lzo", new="new.tar.zst",
+          option="::method=extract", NEW="new")
+converted("encrypted", "is encrypted by openssl", "openssl enc -aes-128-cbc -pbkdf2 -pass pass:x -in w.tar", r"\((openssl enc -d -in FILE -out NEW)\)",
+          NEW="new.tar -aes-128-cbc -pbkdf2 -pass pass:x")
 
 
 @case("is a pointer of Git LFS", has=None)

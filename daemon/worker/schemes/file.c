@@ -43,42 +43,6 @@ static int expand_from_list(const struct source *src, const char *path, struct n
 	return expand_list(data, size, dir, names, err);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct source_member *x = a, *y = b;
-	int r = strcmp(x->name, y->name);
-
-	return r ? r : strcmp(x->path, y->path);
-}
-
-/* Checks that no two members have one name, because all go into one directory. */
-static int check_names_unique(const struct source *src, struct error *err)
-{
-	_cleanup_(freep) struct source_member *m = NULL;
-
-	m = malloc((src->n_members + 1) * sizeof(*m));
-	if (!m)
-		return error_set(err, ENOMEM, "out of memory");
-	if (src->n_members > 0)
-		memcpy(m, src->members, src->n_members * sizeof(*m));
-	qsort(m, src->n_members, sizeof(*m), compare_names);
-	for (size_t i = 1; i < src->n_members; i++) {
-		if (strcmp(m[i - 1].name, m[i].name))
-			continue;
-		if (!strcmp(m[i - 1].path, m[i].path)) {
-			error_set(err, EEXIST, "%s is named twice", m[i].path);
-			return error_set_hint(err, -EEXIST, "name it once");
-		}
-		error_set(err, EEXIST,
-			  "%s and %s have the same name, and a set is staged into one "
-			  "directory",
-			  m[i - 1].path, m[i].path);
-		return error_set_hint(err, -EEXIST,
-				      "stage them as two items, or their directories");
-	}
-	return 0;
-}
-
 /* Selects this node's members from names, which are sorted. */
 static int take_members(struct ctx *ctx, struct source *src, const struct names *names,
 			struct error *err)
@@ -107,7 +71,7 @@ static int take_members(struct ctx *ctx, struct source *src, const struct names 
 		m->name = path_base(m->path);
 		src->n_members++;
 	}
-	return check_names_unique(src, err);
+	return source_check_names(src, err);
 }
 
 static int refuse_empty(struct ctx *ctx, const struct source *src, struct error *err)

@@ -43,12 +43,6 @@ static int name_of(const char *url, char **namep, struct error *err)
 	return *namep ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp((*(const struct fetch_object *const *)a)->name,
-		      (*(const struct fetch_object *const *)b)->name);
-}
-
 /* Checks an S3 address against the rule. stage-fetch checks those of http, but has no rules for
  * S3. */
 static int check_rule(const struct ctx *ctx, const char *url, struct error *err)
@@ -108,30 +102,6 @@ static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
 	return 0;
 }
 
-/* Checks that no two objects have one name, because all go into one directory. */
-static int check_names_unique(const struct source *src, struct error *err)
-{
-	_cleanup_(freep) const struct fetch_object **v = calloc(src->n_objects + 1, sizeof(*v));
-	char shown[2][256];
-
-	if (!v)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < src->n_objects; i++)
-		v[i] = &src->objects[i];
-	qsort(v, src->n_objects, sizeof(*v), compare_names);
-	for (size_t i = 1; i < src->n_objects; i++) {
-		if (strcmp(v[i - 1]->name, v[i]->name))
-			continue;
-		error_set(err, EEXIST,
-			  "%s and %s have the same name, and a set is staged into one "
-			  "directory",
-			  web_show(v[i - 1]->url, shown[0], sizeof(shown[0])),
-			  web_show(v[i]->url, shown[1], sizeof(shown[1])));
-		return error_set_hint(err, -EEXIST, "stage them as two items");
-	}
-	return 0;
-}
-
 static int take_objects(struct ctx *ctx, struct source *src, struct error *err)
 {
 	size_t n = src->n_objects;
@@ -165,7 +135,7 @@ static int take_objects(struct ctx *ctx, struct source *src, struct error *err)
 		if (r == 0 && !m->path)
 			r = error_set(err, ENOMEM, "out of memory");
 	}
-	return r < 0 ? r : check_names_unique(src, err);
+	return r < 0 ? r : source_check_names(src, err);
 }
 
 /* ---- the sizes ---- */
