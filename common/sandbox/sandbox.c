@@ -52,6 +52,7 @@ static const unsigned server_calls[] = {
 	__NR_getrandom,
 	__NR_sendmsg,
 	__NR_sendto,
+	__NR_ppoll, /* is there space for a line of the log? */
 	__NR_gettid,
 	__NR_getpid,
 	__NR_sched_yield,
@@ -78,8 +79,7 @@ static const unsigned beside_server_calls[] = {
 #ifdef __NR_poll
 	__NR_poll,
 #endif
-	__NR_ppoll,	 __NR_recvmsg,	 __NR_nanosleep, __NR_clock_nanosleep,
-	__NR_kill,	 __NR_wait4,
+	__NR_recvmsg,	 __NR_nanosleep, __NR_clock_nanosleep, __NR_kill, __NR_wait4,
 };
 
 static void note(const char *what, int r)

@@ -1,5 +1,7 @@
 #include "common/util/log.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 
 #include "common/util/escape.h"
 
-#define LOG_LINE_SIZE 2048
+#define LOG_LINE_SIZE 2048 /* less than PIPE_BUF */
 
 struct log_hook log_hook;
 
@@ -75,6 +77,19 @@ const char *log_get_time(char buf[static LOG_TIME_TEXT])
 	return buf;
 }
 
+/* Writes without waiting. The flag O_NONBLOCK would change the pipe for the other processes that
+ * have it, so the space in it is asked for; a pipe that is writable takes a line (PIPE_BUF). The
+ * line is lost if there is none. */
+static void write_now(int fd, const char *line, size_t size)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	ssize_t n = send(fd, line, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0 && errno == ENOTSOCK && ppoll(&pfd, 1, &(struct timespec){ 0 }, NULL) > 0)
+		n = write(fd, line, size);
+	(void)n;
+}
+
 static void write_fd(const char *line)
 {
 	char out[LOG_LINE_SIZE + 128], stamp[LOG_TIME_TEXT];
@@ -84,8 +99,8 @@ static void write_fd(const char *line)
 		     (int)getpid(), line);
 	if (n > 0 && state.writer)
 		state.writer(out);
-	else if (n > 0 && write(state.fd, out, (size_t)n) < 0)
-		return; /* the line is lost, which is acceptable */
+	else if (n > 0)
+		write_now(state.fd, out, (size_t)n);
 }
 
 static void write_syslog(enum log_level level, const char *line)
