@@ -222,68 +222,88 @@ static int check_source(struct dataset *d, struct error *err)
 	}
 }
 
-/* Refuses combinations that are impossible for any source. */
+/* ---- combinations that are impossible for any source ---- */
+
+enum {
+	OPTION_ONFAIL_SOURCE = 1 << 0,
+	OPTION_PROFILE = 1 << 1,
+	OPTION_KEYS = 1 << 2,
+	OPTION_HYDRATE = 1 << 3,
+	OPTION_DEST_SOURCE = 1 << 4,
+	OPTION_STRIP = 1 << 5,
+	OPTION_NESTED = 1 << 6,
+	OPTION_FOLLOW = 1 << 7,
+	OPTION_FILTER = 1 << 8,
+	OPTION_SHA256 = 1 << 9,
+	OPTION_IS_SET = 1 << 10,
+	OPTION_ALWAYS = 0,
+};
+
+static unsigned find_options(const struct dataset *d)
+{
+	return (d->onfail == DATASET_ONFAIL_SOURCE ? OPTION_ONFAIL_SOURCE : 0) |
+	       (*d->profile ? OPTION_PROFILE : 0) | (d->env_keys ? OPTION_KEYS : 0) |
+	       (d->hydrate ? OPTION_HYDRATE : 0) |
+	       (d->dest && !strcmp(d->dest, "source") ? OPTION_DEST_SOURCE : 0) |
+	       (d->strip ? OPTION_STRIP : 0) | (d->nested ? OPTION_NESTED : 0) |
+	       (d->follow ? OPTION_FOLLOW : 0) |
+	       (d->n_include || d->n_exclude ? OPTION_FILTER : 0) |
+	       (d->verify == DATASET_VERIFY_SHA256 ? OPTION_SHA256 : 0) |
+	       (d->is_set ? OPTION_IS_SET : 0);
+}
+
+#define METHOD(word) (1u << DATASET_METHOD_##word)
+#define SCHEME(word) (1u << DATASET_SCHEME_##word)
+#define URLS (SCHEME(HTTP) | SCHEME(S3))
+
+/* A dataset with all these options, one of these methods and one of these schemes is refused. In
+ * text, %s is the method. */
+static const struct {
+	unsigned options, methods, schemes;
+	const char *text;
+} impossible[] = {
+	/* clang-format off */
+	{ OPTION_ONFAIL_SOURCE, ~0u, URLS,
+	  "onfail=source is for copies of files and directories; leave it out or write onfail=ignore" },
+	{ OPTION_ONFAIL_SOURCE, ~(METHOD(AUTO) | METHOD(COPY)), ~0u,
+	  "onfail=source is for copies of files and directories; leave it out or write onfail=ignore" },
+	{ OPTION_ALWAYS, METHOD(LINK), URLS,
+	  "method=link needs a path, not an address; leave it out" },
+	{ OPTION_PROFILE, ~0u, ~(SCHEME(S3) | SCHEME(CATALOG)),
+	  "profile= names keys for s3://, which this is not; leave it out" },
+	{ OPTION_KEYS, ~0u, ~(SCHEME(S3) | SCHEME(CATALOG)),
+	  "keys= is for s3://, which this is not; leave it out" },
+	{ OPTION_KEYS | OPTION_PROFILE, ~0u, ~0u,
+	  "keys=env and profile= name different keys; leave one of them out" },
+	{ OPTION_HYDRATE, ~(METHOD(AUTO) | METHOD(MOUNT)), ~0u,
+	  "hydrate=copy mounts first, which method=%s rules out; leave one of them out" },
+	{ OPTION_DEST_SOURCE, METHOD(COPY) | METHOD(EXTRACT), ~0u,
+	  "DEST source leaves the data where it is, and method=%s does not; leave one of them out" },
+	{ OPTION_STRIP, ~(METHOD(AUTO) | METHOD(EXTRACT)), ~0u,
+	  "strip= is for archives that are extracted, which method=%s rules out; leave one of them out" },
+	{ OPTION_NESTED, ~(METHOD(AUTO) | METHOD(EXTRACT) | METHOD(MOUNT)), ~0u,
+	  "nested is for archives that are extracted, which method=%s rules out; leave one of them out" },
+	{ OPTION_FOLLOW, ~(METHOD(AUTO) | METHOD(COPY)), ~0u,
+	  "links=follow is for directories that are copied, which method=%s rules out; leave one of them out" },
+	{ OPTION_FILTER, METHOD(LINK) | METHOD(MOUNT), ~0u,
+	  "include= and exclude= select, and method=%s shows all of the source; leave one of them out" },
+	{ OPTION_SHA256, METHOD(LINK), ~0u,
+	  "a link can't be verified: what it shows may change; leave verify= or method=link out" },
+	{ OPTION_SHA256 | OPTION_IS_SET, ~0u, ~0u,
+	  "one digest cannot be that of many files; write verify=size or name one file" },
+	/* clang-format on */
+};
+
 static int check_options(const struct dataset *d, struct error *err)
 {
-	bool is_url = d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3;
-	const char *method = dataset_method_to_string(d->method);
+	const unsigned options = find_options(d);
 
-	if (d->onfail == DATASET_ONFAIL_SOURCE &&
-	    (is_url || (d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)))
-		return dataset_refuse(err,
-				      "onfail=source is for copies of files and directories; leave "
-				      "it out or write onfail=ignore");
-	if (d->method == DATASET_METHOD_LINK && is_url)
-		return dataset_refuse(err,
-				      "method=link needs a path, not an address; leave it out");
-	if (*d->profile && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
-		return dataset_refuse(
-			err, "profile= names keys for s3://, which this is not; leave it out");
-	if (d->env_keys && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
-		return dataset_refuse(err, "keys= is for s3://, which this is not; leave it out");
-	if (d->env_keys && *d->profile)
-		return dataset_refuse(
-			err, "keys=env and profile= name different keys; leave one of them out");
-	if (d->hydrate && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_MOUNT)
-		return dataset_refuse(err,
-				      "hydrate=copy mounts first, which method=%s rules out; leave "
-				      "one of them out",
-				      method);
-	if (d->dest && !strcmp(d->dest, "source") &&
-	    (d->method == DATASET_METHOD_COPY || d->method == DATASET_METHOD_EXTRACT))
-		return dataset_refuse(
-			err,
-			"DEST source leaves the data where it is, and method=%s does not; leave "
-			"one of them out",
-			method);
-	if ((d->strip || (d->nested && d->method != DATASET_METHOD_MOUNT)) &&
-	    d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
-		return dataset_refuse(
-			err,
-			"%s is for archives that are extracted, which method=%s rules out; leave "
-			"one of them out",
-			d->strip ? "strip=" : "nested", method);
-	if (d->follow && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)
-		return dataset_refuse(
-			err,
-			"links=follow is for directories that are copied, which method=%s rules "
-			"out; leave one of them out",
-			method);
-	if ((d->n_include || d->n_exclude) &&
-	    (d->method == DATASET_METHOD_LINK || d->method == DATASET_METHOD_MOUNT))
-		return dataset_refuse(
-			err,
-			"include= and exclude= select, and method=%s shows all of the source; "
-			"leave one of them out",
-			method);
-	if (d->verify == DATASET_VERIFY_SHA256 && d->method == DATASET_METHOD_LINK)
-		return dataset_refuse(
-			err, "a link can't be verified: what it shows may change; leave verify= or "
-			     "method=link out");
-	if (d->verify == DATASET_VERIFY_SHA256 && d->is_set)
-		return dataset_refuse(
-			err, "one digest cannot be that of many files; write verify=size or "
-			     "name one file");
+	for (size_t i = 0; i < ARRAY_SIZE(impossible); i++)
+		if ((options & impossible[i].options) == impossible[i].options &&
+		    impossible[i].methods & 1u << d->method &&
+		    impossible[i].schemes & 1u << d->scheme)
+			return dataset_refuse(err, impossible[i].text,
+					      dataset_method_to_string(d->method));
 	return 0;
 }
 
