@@ -1,6 +1,6 @@
 /*
  * http-answer: decides whether an answer of a server fits the request, and which bytes of the
- * object it contains. Pure: the lines and the bytes are brought by http-get.c.
+ * object it contains. It is pure: http-get.c passes the lines and the bytes to it.
  */
 #pragma once
 

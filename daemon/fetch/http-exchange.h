@@ -1,9 +1,9 @@
 /*
- * http-exchange: one request to one address, and its answer, by libcurl. Each address of a host is
- * checked against the rules when a connection to it is made. Redirects and further tries are the
- * caller's (http-get.c).
+ * http-exchange: sends one request to one address by libcurl, and receives the answer. Each
+ * address of a host is checked against the rules when a connection to it is made. http-get.c
+ * follows redirects and repeats requests.
  *
- * It keeps its connections for the next request.
+ * Connections are kept open for the next request.
  */
 #pragma once
 

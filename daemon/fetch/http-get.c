@@ -1,12 +1,12 @@
 /*
- * Redirects are followed here and not by libcurl, which would carry headers to other hosts and has
- * no rules. Each try begins at the first address again: what redirects to a signed address of an
- * hour makes a new one then.
+ * Redirects are followed here and not by libcurl, because libcurl would send headers to other
+ * hosts and does not know the rules. Each try begins at the first address again. If this address
+ * redirects to a signed address that is valid for an hour, each try gets a new signed address.
  *
- * A body is taken as whole only when its end is marked: by its length, by chunks, by a range. When
- * it breaks off, the rest is asked for by Range and If-Range; a server that answers with all of it
- * has changed the object, or can't give parts: then what is there already is passed over, if the
- * ETag says that it is the same.
+ * A body is complete only if its end is marked: by its length, by chunks, or by a range. If the
+ * connection breaks, the rest is requested with Range and If-Range. A server may answer with the
+ * whole object instead. Then either the object has changed, or the server cannot send parts. If
+ * the ETag shows that the object is the same, the bytes that were already received are skipped.
  */
 #include "daemon/fetch/http-get.h"
 

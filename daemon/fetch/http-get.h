@@ -1,6 +1,7 @@
 /*
- * http-get: the bytes of one object, or a range of them, by libcurl: redirects one by one against
- * the rules, and what breaks off is resumed (one request: http-exchange.h).
+ * http-get: fetches the bytes of one object, or a range of them. It follows redirects one by one
+ * and checks each against the rules. It resumes a transfer that was interrupted. http-exchange.h
+ * makes one request.
  *
  * A struct http belongs to one thread and keeps its connections for the next object.
  */

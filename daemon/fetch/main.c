@@ -1,10 +1,11 @@
 /*
- * stage-fetch: the one program that has the network. Started by stage-worker, as the user, with a
- * connection on fd 3 (fetch-protocol.h) and an empty environment: no proxy, no key log, no
- * configuration of a library comes from there.
+ * stage-fetch: the only program that has network access. stage-worker starts it, as the user, with
+ * a connection on fd 3 (fetch-protocol.h). The environment is empty, so no proxy, key log or
+ * configuration of a library is taken from it.
  *
- * A thread an order: each has its own connection to the server, and waits where it likes. The
- * process ends with its connection to the worker, in the middle of whatever the threads do.
+ * Each order has its own thread and its own connection to the server, and may wait as long as it
+ * has to. When the connection to the worker is closed, the process ends at once, also if threads
+ * are at work.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,9 @@
 /*
- * s3-sign: signature version 4 of a GET for S3. Pure but for the clock that the caller brings.
+ * s3-sign: computes signature version 4 of a GET request for S3. It is pure, because the caller
+ * passes the time.
  *
- * libcurl can sign too, since 7.75; what it puts into the canonical request has changed with its
- * versions, and this has to be right with all of them.
+ * libcurl can sign requests since 7.75. It is not used, because its canonical request differs
+ * between versions, and the signature must be right with all of them.
  */
 #pragma once
 

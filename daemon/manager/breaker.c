@@ -1,6 +1,7 @@
 /*
- * A record is appended by one write, so two processes that append at the same time are both
- * counted. Times are of the boot clock. A record with a time in the future is from an earlier boot.
+ * Each record is appended by one write. So if two processes append at the same time, both records
+ * are counted. The times are those of the boot clock. A record whose time is in the future is from
+ * an earlier boot.
  */
 #include "daemon/manager/breaker.h"
 

@@ -1,9 +1,9 @@
 /*
- * breaker: after BREAKER_LIMIT crashes of keepers on this node within BREAKER_WINDOW_MS there is
- * no staging here, until `stage-keeper reap` finds the last one older than that.
+ * breaker: if BREAKER_LIMIT keepers crash on this node within BREAKER_WINDOW_MS, staging is off,
+ * until `stage-keeper reap` finds that the last crash was longer ago than that.
  *
- * For the plugin: where the file STAGE_RUN_DIR "/" BREAKER_FILE exists, don't start a keeper;
- * access(2) is enough. Its text is a sentence for the user.
+ * For the plugin: if the file STAGE_RUN_DIR "/" BREAKER_FILE exists, the plugin starts no keeper.
+ * access(2) is enough to check this. The text of the file is a sentence for the user.
  */
 #pragma once
 

@@ -1,19 +1,28 @@
 /*
- * A clean-up has two parts. The first removes everything that another job, Slurm or the user could
- * see. Its duration does not depend on the amount of data:
- *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
- *     needs
- *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
- *  3. the unmounting, lazily and without following links, the tmpfs held by a descriptor, by which
- *     it also tells whose it is where there is no record;
- *  4. the directories in tiers get another name, which no later run of the job uses;
- *  5. what the manifests in the tmpfs name elsewhere yet (a shared tier), as the user;
- *  6. the directory's entries, by name, never recursively; 7. cgroups, empty now; 8. the directory
- *     itself moves to .trash: with that the job's end is over for everybody who waits for it.
- * Then what takes time, as the user: 9. the tmpfs is emptied, because what a container's private
- * mount namespace or an open file keeps of it would keep the memory, too. If this process is
- * killed, the kernel frees a tmpfs that nobody else holds. 10. the content of the tiers; 11. the
- * record, the lock and the directory, when nothing is left that they would tell of.
+ * A clean-up has two parts. The first part removes everything that another job, Slurm or the user
+ * could see. Its duration does not depend on the amount of data. It has these steps:
+ *
+ *  1. The processes are ended, so that no process creates anything more. A worker that reads from
+ *     a hanging mount (state D) can end only after step 2.
+ *  2. The FUSE connections are aborted. This also frees processes of the job that hang in them.
+ *  3. The mounts are unmounted, lazily and without following links. The tmpfs stays open by a
+ *     descriptor. Its owner is the owner of the job, if there is no record.
+ *  4. The directories in tiers are renamed, so that no later run of the job uses them.
+ *  5. The manifests in the tmpfs list what workers have made in other places (a shared tier). This
+ *     is removed as the user.
+ *  6. The entries of the run directory are removed by name, never recursively.
+ *  7. The cgroups, which are empty now, are removed.
+ *  8. The run directory is moved to .trash. After this step, the end of the job no longer waits
+ *     for this clean-up.
+ *
+ * The second part takes time. Processes of the user do it:
+ *
+ *  9. The tmpfs is emptied. A container's private mount namespace, or an open file, may still hold
+ *     the tmpfs, and would otherwise hold its memory as well. If this process is killed, the
+ *     kernel frees a tmpfs that nothing else holds.
+ *  10. The content of the tiers is removed.
+ *  11. The record, the lock and the directory are removed, when nothing is left that the record
+ *      lists.
  */
 #include "daemon/manager/clean.h"
 

@@ -1,15 +1,19 @@
 /*
- * Evidence that a job runs, best first:
- *  1. a process in one of the groups that Slurm made for it. Only root makes these, and what a user
- *     makes elsewhere is not looked at. The process of the extern step (PrologFlags=Contain) is
- *     there from the prolog to the epilog.
- *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, all
- *     its user ids are root's, and root says that its program is slurmstepd. A user who may have
- *     anything done by root (sudo, even if it only asks for a password) chooses a command line.
- *     Where the program is on a way that is not root's alone, Slurm is asked;
- *  3. what squeue says. An allocation may have no process on a node between two steps.
- * That no process is found proves nothing, so only Slurm can say that a job is over; or the boot
- * id, if it is another.
+ * These facts show that a job runs. The most reliable fact is first:
+ *
+ *  1. A process is in one of the cgroups that Slurm has made for the job. Only root makes these,
+ *     and cgroups in other places are ignored. With PrologFlags=Contain, the process of the extern
+ *     step is there from the prolog to the epilog.
+ *  2. If Slurm makes no cgroups: one of Slurm's step daemons runs. Its command line names the job,
+ *     all of its user ids are root's, and root confirms that its program is slurmstepd. Root has
+ *     to confirm this, because a user who may run programs by sudo chooses their command lines,
+ *     also if sudo only asks for a password. If users could have replaced the program's path,
+ *     Slurm is asked.
+ *  3. squeue lists the job. This is needed because an allocation may have no process on a node
+ *     between two steps.
+ *
+ * If no process is found, the job may still run. Only Slurm can say that it is over. The one
+ * exception is a boot id other than the current one: all jobs of an earlier boot are over.
  */
 #include "daemon/manager/joblife.h"
 

@@ -1,14 +1,15 @@
 /*
- * The threads of a cgroup are listed by `tasks` (v1) or `cgroup.threads` (v2), never by processes:
- * cgroup.procs leaves out a process whose first thread has ended while another one can't. Each
- * thread is found as /proc/<tid>/task/<tid>, whose stat is that of one thread; of /proc/<tid>/stat
- * the kernel adds up all threads of the process.
+ * The threads of a cgroup are read from `tasks` (v1) or `cgroup.threads` (v2). cgroup.procs, which
+ * lists processes, cannot be used: it leaves out a process whose first thread has ended, even if
+ * another thread of it cannot end. A thread is read at /proc/<tid>/task/<tid>, because stat at
+ * /proc/<tid> has the sums of all threads of the process.
  *
- * A thread that the kernel made for io_uring forgets that it was killed. It waits for its requests
- * without pause, and is as any other that works, but for one thing: it is all that is left of its
- * process.
+ * A thread that the kernel made for io_uring does not keep the information that it was killed. It
+ * does not sleep while it waits for its requests. So it looks like a thread that works, but all
+ * other threads of its process have ended.
  *
- * Most threads are not about to end: stat tells that, and status is read for those that are.
+ * Most threads are not about to end. stat shows this. So status is read only for the threads that
+ * are about to end.
  */
 #include "daemon/manager/proc-look.h"
 

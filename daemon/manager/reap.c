@@ -1,21 +1,25 @@
 /*
- * In this order, so that a clean-up that is slow or hangs holds up nothing but itself:
- *  1. a look at all directories, which waits for nothing;
- *  2. what must go in any case, each with QUICK_MS; what fails of one user's with CLEAN_USER_MS
- *     together;
- *  3. Slurm is asked about jobs of which the node itself does not know whether they run, and again
- *     after a pause: the first answer may be of a slurmctld that has just started, or of a job that
- *     was ending just then;
- *  4. what is over by that, each with QUICK_MS; keepers that nobody has ended, which get the time
- *     that an epilog gives;
- *  5. once more, what has failed, each with REAP_TIMEOUT_MS, RETRY_ALL_MS together.
- * The timer's unit gives five minutes for all of it, so what the timer's runs do in 2 and 4 ends by
- * CLEAN_ALL_MS each; what is left waits for the next run. No lock is held while Slurm is asked: the
- * epilog may come meanwhile.
+ * A run has these steps. Their order ensures that a clean-up that is slow or hangs delays no other
+ * clean-up:
  *
- * In each of 2 to 5 those come first that have waited longest since their last turn, and of users
- * those whose last turn was longest ago (leftover.h): so one that fails each time, or a user who
- * stops what works for him, holds up others in one run only.
+ *  1. All directories are examined. This step waits for nothing.
+ *  2. What must be removed in any case is removed. Each clean-up may take QUICK_MS, and all failed
+ *     clean-ups of one user together CLEAN_USER_MS.
+ *  3. For jobs of which the node cannot tell whether they run, Slurm is asked twice, with a pause.
+ *     The first answer alone is not enough: slurmctld may have just started, or the job may be
+ *     about to end.
+ *  4. The jobs that are over by these answers are cleaned up, each within QUICK_MS. Keepers of
+ *     such jobs that were not ended get the time that an epilog gives them.
+ *  5. The clean-ups that have failed are repeated, each for at most REAP_TIMEOUT_MS, all for at
+ *     most RETRY_ALL_MS.
+ *
+ * The timer's systemd unit allows five minutes for a run. So in runs of the timer, steps 2 and 4
+ * take at most CLEAN_ALL_MS each, and the next run continues. No lock is held while Slurm is
+ * asked, because the epilog may run at that time.
+ *
+ * In each of the steps 2 to 5, the leftovers whose last turn was longest ago come first, and the
+ * users whose last turn was longest ago (leftover.h). So a leftover that fails each time, or a
+ * user who stops the processes that work for him, delays others in one run only.
  */
 #include "daemon/manager/reap.h"
 

@@ -1,37 +1,39 @@
 /*
- * Where a thread waits can't be seen from outside: neither its process's descriptors nor its place
- * in the kernel are shown to other uids, and of a thread that exits they are gone. So two facts are
- * taken together. A thread of the job is hung: it exits, or was killed, and it has been asleep
- * without one switch of context for the whole limit. And a connection of the job has had a request
- * without an answer at each look in that time. A thread that a CPU is kept from is runnable; one
- * whose server is slow is woken up by each answer: neither is hung, however busy the node.
+ * A process with another uid cannot see where a thread waits: the kernel does not show it the
+ * descriptors of the thread's process, nor the thread's place in the kernel. A thread that exits
+ * has no descriptors any more. So the watch uses two facts together. First, a thread of the job
+ * exits or was killed, and it has slept without a context switch for the whole limit. Second, a
+ * connection of the job has had a request without an answer at each check in that time. A thread
+ * that gets no CPU is runnable, and a thread whose server is slow is woken up by each answer. So
+ * neither counts as hung, however busy the node is.
  *
- * A thread that exits waits for FLUSH in state S, where no signal reaches it any more; one that was
- * killed waits in state D for what the server has taken. So the state tells nothing but that it is
- * asleep.
+ * A thread that exits waits for FLUSH in state S, but no signal reaches it any more. A thread that
+ * was killed waits in state D for a request that the server has accepted. So the state shows only
+ * that the thread sleeps.
  *
- * The kernel's stack of a thread, which root could read, does not tell either. Only the thread that
- * asked the server has a function of FUSE in it. One that waits for the same name stands in
- * d_alloc_parallel(), in state D (seen on 6.18), one that waits for a lock of the directory in the
- * VFS. On x86, wchan is 0 before Linux 5.16. So a thread that hangs in another file system is taken
- * for one that waits for a server, if requests wait there as well.
+ * Root could read the kernel stack of a thread, but this does not help. Only the thread that sent
+ * the request has a function of FUSE in its stack. A thread that waits for the same name is in
+ * d_alloc_parallel(), in state D (seen on 6.18). A thread that waits for a lock of the directory
+ * is in the VFS. On x86, wchan is 0 before Linux 5.16. So a thread that hangs in another file
+ * system counts as a thread that waits for a server, if requests wait at a server as well.
  *
- * A thread of io_uring that is all that is left of its process runs while it waits for its
- * requests. That it is there for twice the limit is all that tells: requests that are answered take
- * less.
+ * An io_uring thread whose process has no other threads left runs while it waits for its requests.
+ * The only sign is that it still exists after twice the limit, because requests that are answered
+ * take less time.
  *
- * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
- * makes groups there. They may have any uid: sudo and newuidmap keep what the user has opened. Else
- * they are those of the job's uid, which are the user's other jobs', too. If the job's cgroup was
- * found once and is not found now, no thread counts: either the look has failed, or Slurm has
- * removed the cgroup, and the job has no thread.
+ * If Slurm tracks processes by cgroups, the job's threads are those in its cgroup, because only
+ * root makes cgroups there. They may have any uid: programs started by sudo and newuidmap keep the
+ * files that the user has opened. Otherwise the job's threads are those of the job's uid, and
+ * these include threads of the user's other jobs. If the job's cgroup was found before and is not
+ * found now, no thread counts: either the check has failed, or Slurm has removed the cgroup and
+ * the job has no thread.
  *
- * These may read the job's mounts, and one of their threads can hang there, with nobody else who
- * could free it: the manager of its own job has no part in the connection. Where it hangs cannot be
- * seen, and a job must not lose its data because another one hangs on dead storage. So threads of
- * other jobs count only while a server of this job is stopped. Its user stops it, or traces it, or
- * an administrator does. Then threads of any uid count, also those of other users: nothing but this
- * job's mount breaks.
+ * Threads of other jobs may also read this job's mounts and hang there. Only this manager could
+ * free them, because their own manager has no access to this connection. But nobody can see where
+ * they hang, and a job must not lose its data because another job hangs on storage that does not
+ * answer. So threads of other jobs count only while a server of this job is stopped, by its user,
+ * a debugger or an administrator. Then threads of any uid count, also those of other users. An
+ * abort breaks only this job's mount.
  */
 #include "daemon/manager/watch.h"
 

@@ -1,5 +1,6 @@
 /*
- * check: is there a whole copy of a source, as the source is now?
+ * check: finds out whether there is a complete copy of a source, made from the source as it is
+ * now.
  */
 #pragma once
 

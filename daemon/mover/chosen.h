@@ -1,6 +1,6 @@
 /*
- * chosen: what a pattern names, beneath the directory above all of it. What is in a chosen
- * directory is chosen, too.
+ * chosen: the files and directories that a pattern selects. Their paths are relative to the
+ * directory above the first wildcard. Everything in a selected directory is selected, too.
  */
 #pragma once
 

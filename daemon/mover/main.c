@@ -1,6 +1,7 @@
 /*
- * stage-mover: copies a source to scratch, in a job of the user's on a node that sees it
- * (client/submit-mover.h), and tells whether such a copy is there.
+ * stage-mover: copies a source to the scratch file system. It runs in a job of the user on a node
+ * that sees the source (client/submit-mover.h). It can also report whether there is a complete
+ * copy.
  */
 #include <errno.h>
 #include <getopt.h>

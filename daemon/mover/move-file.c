@@ -1,6 +1,7 @@
 /*
- * Each piece is summed while it passes. A piece that an interrupted mover has written is read back,
- * for its record may have reached the disk and the piece not.
+ * The checksum of each piece is computed while the piece is copied. After an interrupted mover, a
+ * piece is read back and compared with its record: after a crash, the record may be on the disk
+ * although the piece is not.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
- * move: makes the copy of one source, file or directory, or what is missing of it. Of a pattern it
- * makes the copy of the directory that is above all it fits, with nothing in it but that.
+ * move: makes the copy of one source, a file or a directory, or completes it. For a pattern, it
+ * copies the directory above the first wildcard, but only what the pattern selects.
  *
- * What an earlier copy has unchanged is linked from it, what an interrupted mover has made is kept
- * where its sums are still right, the rest is read from the source. The parts of it are together
- * here: move.c walks, move-file.c copies a file.
+ * Files that have not changed since an earlier copy are hard linked from that copy. Pieces that an
+ * interrupted mover has written are kept if their checksums are right. Everything else is read
+ * from the source. move.c walks the source, and move-file.c copies a file.
  */
 #pragma once
 

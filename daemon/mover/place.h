@@ -1,11 +1,12 @@
 /*
- * place: the directory of one copy in a scratch file system, and the last step into the open.
+ * place: the directory of one copy in a scratch file system, and the step that makes the copy
+ * visible. It contains:
  *
- *   NAME              the copy, whole or not there
- *   .stage-manifest   what it consists of (record.h)
- *   .stage-partial/   a copy that is being made, called NAME too
- *   .stage-journal    what is in that so far
- *   .stage-lock       held by the mover that is at it
+ *   NAME              the copy; it exists only if it is complete
+ *   .stage-manifest   the list of what is in the copy (record.h)
+ *   .stage-partial/   a copy that is being made; it is called NAME, too
+ *   .stage-journal    the list of what is in the partial copy so far
+ *   .stage-lock       locked by the mover that makes the copy
  */
 #pragma once
 

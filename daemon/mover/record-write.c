@@ -1,6 +1,7 @@
 /*
- * Lines go to a buffer, and from there to the file when it is full or a second old: scratch file
- * systems take their time for small writes. What a kill loses is copied once more.
+ * Lines are collected in a buffer. The buffer is written when it is full or one second old,
+ * because small writes are slow on scratch file systems. If the mover is killed, the files of the
+ * lines in the buffer are copied again.
  */
 #include "daemon/mover/record.h"
 

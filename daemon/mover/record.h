@@ -1,20 +1,23 @@
 /*
- * record: what is known of a copy, a line for each thing in it. As the journal it grows while the
- * copy is made, and tells the next mover what is there already; as the manifest it stands beside
- * the whole copy.
+ * record: a file with one line for each file, directory and link of a copy. The journal grows
+ * while the copy is made, and tells the next mover what is already there. The manifest belongs to
+ * a complete copy.
  *
- *   stage-data-copy 1 SUM          begins a manifest, SUM: the checksum's name
- *   s KIND SOURCE                  then: file or dir, and where it came from
+ *   stage-data-copy 1 SUM          first line of a manifest; SUM: the name of the checksum
+ *   s KIND SOURCE                  second line: file or dir, and the path of the source
  *   d SECONDS.NANOSECONDS PATH     directory, with the source's time of its content
  *   f SIZE SECONDS.NANOSECONDS SUMS PATH
- *                                  file, with a sum for each RECORD_PIECE bytes, and commas
+ *                                  file; SUMS: a checksum of each RECORD_PIECE bytes,
+ *                                  separated by commas
  *   h SIZE SECONDS.NANOSECONDS PATH
- *                                  another name of a file that has a line of its own
+ *                                  another name (hard link) of a file that has its own line
  *   l SECONDS.NANOSECONDS PATH     symbolic link
- *   p SIZE SECONDS.NANOSECONDS INDEX SUM PATH    one piece of a file (journal alone)
- *   e LINES                        ends a manifest: so many lines before this one
+ *   p SIZE SECONDS.NANOSECONDS INDEX SUM PATH
+ *                                  one piece of a file; in the journal only
+ *   e LINES                        last line of a manifest: the number of lines before it
  *
- * Paths are relative to the copy, "." itself; blanks, control bytes and "%" as %XX.
+ * Paths are relative to the top of the copy, which is ".". Blanks, control bytes and "%" are
+ * written as %XX.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * XXH3 of 128 bits: many times faster than a file system gives, where SHA-256 would be half of the
- * time. Nobody but the user writes to his copy, so it need not stand up to an enemy.
+ * The checksum is XXH3 with 128 bits. It is many times faster than a file system, while SHA-256
+ * would take half of the time of a copy. It need not resist attacks, because only the user can
+ * write to the copy.
  */
 #include "daemon/mover/sum.h"
 

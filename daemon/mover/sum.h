@@ -1,6 +1,6 @@
 /*
- * sum: the checksum of a piece of a copy, to find damage. A record that names another kind of
- * checksum is not believed.
+ * sum: the checksum of a piece of a copy, which detects damage. A record with another kind of
+ * checksum is not used.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * ctx-internal: what the parts of ctx share: ctx.c (the whole, and what is asked for), ctx-task.c
- * (the task that stagingd sends), ctx-subprocess.c (the processes beside it) and ctx-charge.c (what
- * is written, and may be). Nobody else includes it.
+ * ctx-internal: functions that the files of ctx share: ctx.c (creation and requests), ctx-task.c
+ * (the task that stagingd sends), ctx-subprocess.c (processes that the worker starts) and
+ * ctx-charge.c (counts the bytes that are written). No other file includes it.
  */
 #pragma once
 

@@ -1,14 +1,15 @@
 /*
- * ctx: the worker's stage_io (stage-io.h), and everything else a stager needs from the world: what
- * to do (dataset, policy), where (directories by fd), and the conversation with stagingd (progress,
+ * ctx: everything that a stager needs: the worker's stage_io (stage-io.h), the task (dataset,
+ * policy), the directories (as descriptors), and the messages to and from stagingd (progress,
  * reservations, directories in tiers, mounts).
  *
- * One thread of its own (in daemon-conn.c) reads the socket and sends progress; the calls below may
- * be made from any thread, those marked "asks" from one at a time. When stagingd cancels or goes
- * away ctx_is_cancelled() turns true; whoever then does not come back within CTX_GRACE_MS is not
- * waited for: what the manifest records is taken away and the process ends.
+ * A separate thread (daemon-conn.c) reads the socket and sends progress. Any thread may call the
+ * functions below. A function that is marked "asks" must be called by one thread at a time. If
+ * stagingd cancels the task or closes the socket, ctx_is_cancelled() becomes true. Threads that do
+ * not return within CTX_GRACE_MS after that are not waited for: everything in the manifest is
+ * removed, and the process ends.
  *
- * Fields are written by ctx*.c alone.
+ * Only ctx*.c write to the fields.
  */
 #pragma once
 

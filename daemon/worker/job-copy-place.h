@@ -1,6 +1,7 @@
 /*
- * job-copy-place: the directory of a copy that all nodes of a job use, and the leases in it. Each
- * node of the job has one there, a file; the last node that takes its lease away removes the copy.
+ * job-copy-place: the directory of a copy that all nodes of a job use, and its leases. Each node
+ * of the job that uses the copy has a lease, which is a file in this directory. The node that
+ * removes the last lease also removes the copy.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * The record is overwritten in place, with one pwrite() of a fixed size, and read through a
- * descriptor that is opened for each look: network file systems promise that an open sees what
- * another node has written before, and promise less about names that come and go.
+ * The record has a fixed size and is overwritten in place by one pwrite(). For each look, the file
+ * is opened again, because network file systems promise that a process that opens a file sees what
+ * another node has written before. They promise less about names that are created and removed.
  */
 #include "daemon/worker/job-copy-record.h"
 

@@ -1,6 +1,6 @@
 /*
- * job-copy-record: what the nodes of a job say to each other of the copy that they share. It is a
- * file in the copy's directory: which node makes the copy, how far it is, and how it ended.
+ * job-copy-record: a file in the directory of a shared copy, by which the nodes of a job inform
+ * each other: which node makes the copy, how much of it is done, and how it ended.
  */
 #pragma once
 

@@ -1,18 +1,18 @@
 /*
  * job-copy: one copy of a dataset for all nodes of a job, on a file system that they share.
  *
- * Each dataset has a directory <Path>/stage-data-<job>/<name>-<sum>. The sum is of what the copy is
- * made from and how. In the directory are:
+ * Each dataset has a directory <Path>/stage-data-<job>/<name>-<sum>. The sum is computed from the
+ * source and from the options that change the copy. In the directory are:
  *
- *	use.<node>  a lease: the node uses the copy. It is recorded in the node's manifest as a
- *	            MANIFEST_LEASE. The last node that gives its lease back removes the directory.
- *	state       which node makes the copy, and how far it is: a record of JOB_COPY_STATE_SIZE
- *	            bytes, which is always written whole
- *	data        the file or the tree, when it is whole
+ * 	use.<node>  a lease: the node uses the copy. It is recorded in the node's manifest as a
+ * 	            MANIFEST_LEASE. The node that removes the last lease removes the directory.
+ * 	state       which node makes the copy, and how much is done: a record of
+ * 	            JOB_COPY_STATE_SIZE bytes, which is always written completely
+ * 	data        the file or the tree, when it is complete
  *
- * The node that creates `state` makes the copy. Its worker writes a number that grows into `state`
- * once a second, so the other nodes see that it is alive. Another node makes the copy if the
- * maker's lease or `state` is gone, or if the number stands still for the stall limit.
+ * The node that creates `state` makes the copy. Once a second, its worker writes a larger number
+ * to `state`, so that the other nodes see that it is alive. Another node makes the copy if that
+ * node's lease or `state` is missing, or if the number does not change for the stall limit.
  *
  * Everything here runs as the user.
  */

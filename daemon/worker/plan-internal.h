@@ -1,5 +1,6 @@
 /*
- * plan-internal: what plan.c, plan-method.c and plan-input.c share. Nobody else includes it.
+ * plan-internal: functions that plan.c, plan-method.c and plan-input.c share. No other file
+ * includes it.
  */
 #pragma once
 

@@ -1,8 +1,10 @@
 /*
- * plan: decides what is done, from what is known: facts about the source, the user's options, the
- * site's rules, and the free space. A pure function: no file, no clock, no message.
+ * plan: decides how a dataset is staged. The decision depends on the facts about the source, the
+ * user's options, the site's rules, and the free space. It is a pure function: it reads no file
+ * and no clock, and sends no message.
  *
- * A fallback never changes the shape: a directory that was promised is not replaced by a file.
+ * If the planner falls back to another method, the result has the same type: a directory that was
+ * promised is not replaced by a file.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see
- * what and where it is; then that very inode, by /proc/self/fd, to read. So the file that was
- * checked is the one that is read, even if the path changes in between.
+ * A path is opened twice. The first time, with O_PATH, shows its type and its place; this neither
+ * waits for a FIFO nor activates a device. The second time, the same inode is opened for reading
+ * by /proc/self/fd. So the file that was checked is the file that is read, even if the path
+ * changes in between.
  */
 #include "daemon/worker/source.h"
 

@@ -1,9 +1,9 @@
 /*
- * source: where a dataset's bytes come from, opened as the user and checked again by the site's
- * rule after every symbolic link is resolved.
+ * source: the place from which the bytes of a dataset are read. It is opened as the user. After
+ * all symbolic links are resolved, it is checked against the site's rule again.
  *
- * A scheme (schemes/<word>.c) fills it. A file and a directory are open already; the members of a
- * set are opened one by one, each checked the same way.
+ * A scheme (schemes/<word>.c) fills the struct. A file or directory is already open. The members
+ * of a set are opened one by one, and each is checked in the same way.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * stage-internal: what worker-stage.c, stage-make.c and stage-keep.c share. Nobody else includes
- * it.
+ * stage-internal: functions that worker-stage.c, stage-make.c and stage-keep.c share. No other
+ * file includes it.
  */
 #pragma once
 

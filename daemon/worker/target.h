@@ -1,9 +1,11 @@
 /*
- * target: the place where a dataset is made before it is ready, and its last step into the open.
+ * target: the directory in which a dataset is made before it is ready, and the step that makes it
+ * visible.
  *
- * In memory it is made as tmp/<name> and renamed to data/<name>. In other tiers it is made as
- * <tierdir>/.<name>.partial, renamed to <tierdir>/<name>, and the keeper mounts it on data/<name>.
- * What is to be kept in memory is made so, too: in a tmpfs that outlives the job.
+ * In memory, a dataset is made as tmp/<name> and renamed to data/<name>. In other tiers, it is
+ * made as <tierdir>/.<name>.partial and renamed to <tierdir>/<name>, and the keeper mounts it on
+ * data/<name>. A dataset that is kept in memory is made in the same way as in other tiers, in a
+ * tmpfs that still exists after the job.
  */
 #pragma once
 

@@ -1,13 +1,13 @@
 /*
- * broadcast-send: the worker's side of stage-broadcast, the process beside the worker on a job's
- * first node that runs sbcast. One order at a time.
+ * broadcast-send: the worker's side of stage-broadcast. This process runs sbcast, beside the
+ * worker on the first node of a job. It executes one order at a time:
  *
- *   to stage-broadcast  op=send program= job= path= [text=], and without text the descriptor of
- *                       the file
+ *   to stage-broadcast  op=send program= job= path= [text=]; without text, the packet has the
+ *                       descriptor of the file
  *   from it             op=done
  *                       op=fail code= text=
  *
- * A stage-broadcast whose connection ends, ends, and takes its sbcast along.
+ * If its connection is closed, stage-broadcast ends sbcast and itself.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * s3://BUCKET/KEY is a file of the web that needs a signature, several by braces are a set;
+ * s3://BUCKET/KEY is a web file that needs a signature. A key with braces is a set of such files.
  * s3://BUCKET/PREFIX/ is a directory.
  */
 #include <errno.h>

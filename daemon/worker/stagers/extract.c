@@ -1,12 +1,12 @@
 /*
- * Opens a tar (wrapped or not) or a zip into a directory.
+ * Extracts a tar (compressed or not) or a zip to a directory:
  *
  *   file ─ thread that reads ─ decompressor, a thread ─ tar reader ─┬─ writer
- *                                                                  └─ writer
+ *                                                                   └─ writer
  *
- * so that reading, decompressing and writing overlap. The source is read to its last byte also
- * where the archive ends before: for the checksum, and because what is behind the end has to be
- * nothing.
+ * Reading, decompressing and writing overlap. The source is read to its last byte, even if the
+ * archive ends before. There are two reasons: the checksum is that of the whole file, and only
+ * zeros may follow the end of the archive.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /*
- * method=mount of squashfs images, plain tars and zips, and method=extract of images by the same
- * reader.
+ * This file has method=mount of squashfs images, plain tars and zips, and method=extract of
+ * images, which uses the same reader.
  *
- * The image is walked in a confined child before anybody is shown anything of it; a damaged one
- * fails here, with a sentence. Meanwhile the mount is made, which nobody answers yet; where the
- * check fails it goes with the worker. Upstream's server starts after the check. With a DEST the
- * image is copied there first and mounted from the copy, or, by hydrate=copy, mounted at once and
- * copied behind.
+ * A confined child process checks all metadata of the image before the image becomes visible. If
+ * the image is damaged, the dataset fails with a message. The mount is made during the check, but
+ * no request is answered yet. If the check fails, the mount ends with the worker. squashfuse_ll is
+ * started after the check. With a DEST, the image is first copied there and mounted from the copy.
+ * With hydrate=copy, it is mounted at once and copied in the background.
  *
- * A tar or zip is mounted by an index of its members (archive-open.h), from its place or from a
+ * A tar or zip is mounted by an index of its members (archive-open.h), from its source or from a
  * copy.
  */
 #include <errno.h>
