@@ -122,7 +122,7 @@ static int run_mover(const char *verb, const struct submit_copy *c, const char *
 {
 	_cleanup_(freep) char *from = NULL, *to = NULL;
 	char program[4096];
-	const char *argv[] = { program, verb, NULL, NULL, NULL, NULL };
+	const char *argv[] = { program, verb, NULL, NULL, NULL, NULL, NULL };
 	size_t n = 2;
 
 	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0)
@@ -136,7 +136,10 @@ static int run_mover(const char *verb, const struct submit_copy *c, const char *
 		if (!from)
 			return -ENOMEM;
 		argv[n++] = from;
-		argv[n++] = c->literal ? "--literal" : NULL;
+		if (c->literal)
+			argv[n++] = "--literal";
+		if (c->follow)
+			argv[n++] = "--follow";
 	}
 	return capture_run(argv, CHECK_MS, textp);
 }

@@ -122,6 +122,8 @@ static void make_key(const struct submit_copy *c, char key[static SUBMIT_KEY_SIZ
 	/* a file whose name is the pattern needs another key than the pattern */
 	if (c->literal)
 		h = fnv_add(h, "", 1);
+	if (c->follow)
+		h = fnv_add_text(h, "links=follow");
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 
@@ -180,12 +182,6 @@ static int check_item(const struct dataset *d, struct error *err)
 					  "%s: a name with '$' or control characters can't be "
 					  "moved; give it another one",
 					  d->name);
-	if (d->follow)
-		return error_exit(
-			err, STAGE_EXIT_USAGE, EINVAL,
-			"%s: links=follow can't be honoured for what has to be moved: the copy has "
-			"the links; leave it out, or copy the directory by cp -rL first",
-			d->name);
 	if (!strcmp(d->source, "/"))
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: / can't be moved", d->name);
 	return 0;
@@ -221,6 +217,7 @@ static int rewrite(struct dataset *d, const struct submit_copy *c, const char *t
 	free(d->source);
 	d->source = source;
 	d->name_given = true;
+	d->follow = false; /* the copy has no links any more */
 	if (dest) {
 		free(d->dest);
 		d->dest = dest;
@@ -242,6 +239,7 @@ static int submit_copy_add(struct submit_copies *all, const struct finder *f, st
 		.name = d->name,
 		.source = strdup(d->source),
 		.literal = d->literal,
+		.follow = d->follow,
 	};
 	all->n_items++;
 	if (!c->source)

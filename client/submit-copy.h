@@ -21,12 +21,13 @@ struct submit_copy {
 	char *source;			/* the source path that the mover reads */
 	bool literal;			/* the source is one path, even if it contains pattern
 					 * characters */
+	bool follow;			/* links=follow */
 	char *base;			/* <tier>/stage-data, the parent of all copies of this
 					 * user */
 	char *dir;			/* the directory of this copy in base
 					 * (daemon/mover/place.h) */
 	char *path;			/* path of the copy; for a pattern, a pattern in dir */
-	char key[SUBMIT_KEY_SIZE];	/* hex; depends on source and base only */
+	char key[SUBMIT_KEY_SIZE];	/* hex; depends on source, base, literal and follow */
 	uint32_t job_id;		/* of the mover; 0: no mover is needed */
 };
 

@@ -94,6 +94,10 @@ static void write_copy(FILE *f, const struct submit_copy *c)
 {
 	fputs("move --source=", f);
 	write_quoted(f, c->source);
+	if (c->follow) {
+		fputs(" --follow --match=", f);
+		write_quoted(f, c->rule->match);
+	}
 	fputs(c->literal ? " --literal --dir=" : " --dir=", f);
 	write_quoted(f, c->dir);
 	fprintf(f, " --readers=%u --max-bytes=%llu --max-rate=%llu\n",

@@ -18,6 +18,7 @@ struct check {
 	struct record_table *table;
 	int source_fd, copy_fd; /* directories; -1: the source is a file, or cannot be seen */
 	bool is_set;
+	bool follow; /* a link counts as what it leads to */
 	const char *why;
 };
 
@@ -62,10 +63,13 @@ static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
 
 /* ---- a directory ---- */
 
-/* In a set, a link to a file counts as the file. */
+/* In a set, a link to a file counts as the file. With links=follow, each link counts as what it
+ * leads to. */
 static bool check_entry(struct check *c, const struct record_entry *e)
 {
-	int flags = c->is_set && (e->type == 'f' || e->type == 'h') ? 0 : AT_SYMLINK_NOFOLLOW;
+	int flags = c->follow || (c->is_set && (e->type == 'f' || e->type == 'h'))
+			    ? 0
+			    : AT_SYMLINK_NOFOLLOW;
 	struct stat st;
 
 	if (fstatat(c->copy_fd, e->path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_as_copied(e, &st)) {
@@ -161,9 +165,9 @@ static int check_look(struct check *c, const char *source, const char *top, stru
 
 int check_copy(const struct move_order *order, const char **whyp, struct error *err)
 {
-	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE,
-						   .source_fd = -1,
-						   .copy_fd = -1 };
+	_cleanup_(check_deinit) struct check c = {
+		.place = PLACE_NONE, .follow = order->follow, .source_fd = -1, .copy_fd = -1
+	};
 	_cleanup_(freep) char *top = strndup(order->source, order->n_top);
 	int r;
 

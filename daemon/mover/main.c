@@ -24,6 +24,8 @@
 static const struct option options[] = {
 	{ "source", required_argument, NULL, 's' },
 	{ "literal", no_argument, NULL, 'l' },
+	{ "follow", no_argument, NULL, 'f' },
+	{ "match", required_argument, NULL, 'p' },
 	{ "dir", required_argument, NULL, 'd' },
 	{ "readers", required_argument, NULL, 'r' },
 	{ "max-bytes", required_argument, NULL, 'b' },
@@ -34,7 +36,7 @@ static const struct option options[] = {
 static int usage(void)
 {
 	fputs("usage: stage-mover move|check --source=PATH [--literal] --dir=DIRECTORY\n"
-	      "       [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
+	      "       [--follow] [--match=PATTERN] [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
 	      "       stage-mover progress --dir=DIRECTORY\n"
 	      "Started by stagectl submit, see stagectl(1).\n",
 	      stderr);
@@ -53,6 +55,12 @@ static bool parse(struct move_order *o, int argc, char **argv)
 			break;
 		case 'l':
 			literal = true;
+			break;
+		case 'f':
+			o->follow = true;
+			break;
+		case 'p':
+			o->match = optarg;
 			break;
 		case 'd':
 			o->dir = optarg;
@@ -92,6 +100,9 @@ static void mover_tell(const struct move_order *o, const struct move_result *r, 
 	       o->source, (unsigned long long)r->files, size_to_string(r->read_bytes, read),
 	       duration_to_string(ms, time), size_to_string(r->linked_bytes, linked),
 	       size_to_string(r->kept_bytes, kept));
+	if (o->follow)
+		printf("stage-mover: %s: %llu links were copied as what they lead to\n", o->source,
+		       (unsigned long long)r->followed);
 }
 
 static int run_move(const struct move_order *o)

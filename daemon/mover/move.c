@@ -18,6 +18,7 @@
 #include "daemon/engines/copy/link-table.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/mover/chosen.h"
+#include "daemon/mover/follow.h"
 
 #define MAX_THREADS 16
 
@@ -62,6 +63,7 @@ static int enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *
 		return error_set(err, ENOMEM, "out of memory");
 	made->fd = -1;
 	dir->user = made;
+	follow_count_dir(m, dir);
 	r = make_dir(m, get_made(m, dir->parent), dir->name, &made->fd);
 	return r < 0 ? error_errno(err, -r, "make directory %s", dir->path) : 0;
 }
@@ -149,6 +151,22 @@ static bool is_followed(const struct move *m, const struct walk_entry *e, const 
 	return m->chosen && S_ISLNK(e->st.st_mode) && chosen_find(m->chosen, path) == CHOSEN_ITSELF;
 }
 
+/* Copies the target of a link (links=follow). */
+static int copy_followed(struct move *m, struct move_file *file, const struct walk_entry *e,
+			 const char *path, struct error *err)
+{
+	if (!S_ISREG(e->st.st_mode)) {
+		atomic_fetch_add(&m->n_left_out, 1);
+		return 0;
+	}
+	file->fd = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
+	if (file->fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	file->name = e->name;
+	file->path = file->from_path = path;
+	return move_file(m, file, err);
+}
+
 static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
 		      struct error *err)
 {
@@ -159,6 +177,8 @@ static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_en
 
 	walk_path(dir, e->name, path);
 	follow = is_followed(m, e, path);
+	if (e->followed)
+		return copy_followed(m, &file, e, path, err);
 	if (S_ISLNK(e->st.st_mode) && !follow)
 		return copy_link(m, dir, e, path, err);
 	if (!S_ISREG(e->st.st_mode) && !follow) {
@@ -191,6 +211,7 @@ static const struct walk_ops ops = {
 	.entry = copy_entry,
 	.leave = leave,
 	.unreadable = unreadable,
+	.follow = follow_link,
 	.mount_point = mount_point,
 };
 
@@ -231,6 +252,7 @@ static void move_deinit(struct move *m)
 	fd_closep(&m->base_fd);
 	place_close(&m->place);
 	chosen_free(m->chosen);
+	follow_free(m->allowed);
 	free(m->top);
 	rate_limit_deinit(&m->rate);
 }
@@ -317,9 +339,17 @@ static int copy_all(struct move *m, int fd, const struct stat *st, struct error 
 			  .path = ".",
 			  .from_path = m->place.name },
 	};
-	int r;
+	int r = 0;
 
 	if (S_ISDIR(st->st_mode)) {
+		if (m->order->follow)
+			r = follow_new(&m->allowed, m->order, fd, err);
+		if (r < 0) {
+			close(fd);
+			return r;
+		}
+		if (m->order->follow)
+			walk_set_following(m->walk);
 		r = walk_add_root(m->walk, fd, "", err);
 		if (r < 0)
 			return r;
@@ -347,6 +377,7 @@ static void get_result(const struct move *m, struct move_result *result)
 {
 	*result = (struct move_result){
 		.files = atomic_load(&m->files),
+		.followed = atomic_load(&m->followed),
 		.read_bytes = atomic_load(&m->read_bytes),
 		.linked_bytes = atomic_load(&m->linked_bytes),
 		.kept_bytes = atomic_load(&m->kept_bytes),

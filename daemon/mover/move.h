@@ -18,19 +18,23 @@
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
 
+struct allowed;
 struct chosen;
 struct link_table;
 
 struct move_order {
-	const char *source, *dir;     /* absolute paths */
-	size_t n_top;		      /* bytes of `source` that are the source, or for a pattern the
+	const char *source, *dir; /* absolute paths */
+	size_t n_top;		  /* bytes of `source` that are the source, or for a pattern the
 				       * directory above (path_get_top()) */
-	uint32_t max_readers;	      /* reads at the same time; 0: as many as help */
+	bool follow;		  /* links=follow: links are copied as what they lead to */
+	const char *match;	  /* Match= of the site's rule, which targets of links must fit */
+	uint32_t max_readers;	  /* reads at the same time; 0: as many as help */
 	uint64_t max_bytes, max_rate; /* 0: no limit */
 };
 
 struct move_result {
 	uint64_t files, read_bytes;	   /* files of the source; bytes read from it */
+	uint64_t followed;		   /* links that were followed */
 	uint64_t linked_bytes, kept_bytes; /* bytes linked from an earlier copy; bytes kept from
 					    * an interrupted mover */
 };
@@ -55,6 +59,8 @@ struct move {
 	int root_fd, base_fd;	   /* directories of the partial and of the earlier copy; -1:
 				    * none */
 	struct link_table *links;
+	struct allowed *allowed; /* for the targets of links; NULL: links are copied */
+	_Atomic uint64_t followed;
 	_Atomic uint64_t files, size, read_bytes, linked_bytes, kept_bytes;
 	_Atomic uint64_t n_left_out;
 };

@@ -25,6 +25,7 @@
 #include "common/util/page.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/open-allowed.h"
 #include "daemon/engines/copy/tree-fingerprint.h"
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/engines/copy/walk.h"
@@ -145,9 +146,10 @@ static int count_follow(struct walk *w, struct walk_dir *dir, const char *name, 
 {
 	char path[WALK_PATH_SIZE];
 	struct counting *c = arg;
+	const struct allowed a = source_get_allowed(c->src);
 
 	walk_path(dir, name, path);
-	return source_open_link(c->src, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
+	return allowed_open_link(&a, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
 }
 
 static const struct walk_ops count_ops = {
@@ -178,7 +180,7 @@ static int refuse_missing(const struct counting *c, struct error *err)
 	int r;
 
 	error_set(err, ENOENT, "%s: No such file or directory", path);
-	r = source_refuse_missing(path, -ENOENT, err);
+	r = allowed_refuse_missing(path, -ENOENT, err);
 	if (c->n_missing > 1 && err) {
 		snprintf(how, sizeof(how), "%.500s", err->text);
 		error_set(err, ENOENT, "%zu of %zu files of the set are not there, the first is %s",
@@ -198,7 +200,7 @@ static int count_member(struct counting *c, size_t i, struct error *err)
 	int fd, r;
 
 	if (stat(m->path, &st) < 0) {
-		r = source_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
+		r = allowed_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
 		if (r == -ENOENT)
 			add_missing(c, i);
 		return r == -ENOENT ? 0 : r;

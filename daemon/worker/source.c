@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/copy/rule-patterns.h"
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/rule-patterns.h"
 #include "daemon/worker/web/fetch-ranges.h"
 
 static const struct scheme *const schemes[] = { &scheme_file, &scheme_http, &scheme_s3 };
@@ -74,17 +74,6 @@ void source_close(struct source *src)
 	free(src->top);
 	free(src->called);
 	free(src);
-}
-
-static int compare_path(const void *path, const void *element)
-{
-	return strcmp(path, *(char *const *)element);
-}
-
-bool source_takes(const struct source *src, const char *path)
-{
-	return !src->taken ||
-	       bsearch(path, src->taken, src->n_taken, sizeof(*src->taken), compare_path);
 }
 
 int source_check_unchanged(const struct source *src, struct error *err)

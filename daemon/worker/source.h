@@ -15,6 +15,7 @@
 #include "common/dataset/dataset.h"
 #include "common/dataset/facts.h"
 #include "common/util/cleanup.h"
+#include "daemon/engines/copy/open-allowed.h"
 
 struct ctx;
 struct error;
@@ -81,31 +82,11 @@ int source_open(struct ctx *ctx, struct source **srcp, struct error *err);
 void source_close(struct source *src);
 DEFINE_FREEP(struct source, source_close)
 
-/* Opens member i of a set, a regular file or a directory, and checks it against the rule. The
- * caller owns the descriptor. */
-int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
-		       struct error *err);
-
 /* Checks that no two members of a set have one name, because all go into one directory. */
 int source_check_names(const struct source *src, struct error *err);
 
-/* r: the result of opening path. If it is -ENOENT and path is a link, err gets the link's target.
- * Returns r. */
-int source_refuse_missing(const char *path, int r, struct error *err);
-
-/* Opens path as the user, follows links, and checks the resolved path against the rules. Only
- * regular files and directories are opened; it never waits for a FIFO or wakes a device. realp may
- * be NULL. Used by schemes. */
-int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
-		     char **realp, struct error *err);
-
-/* Does the same for a symbolic link in an open directory; path is its name for messages. A link may
- * lead to the source itself, even if the rule covers only the directory and no path in it. root:
- * the directory with which the walk began; for a set, this is the member. -ENOENT: the target does
- * not exist; -ELOOP: the link leads to itself or to a directory that contains the source. On
- * failure, *st describes the target if it exists. */
-int source_open_link(const struct source *src, int root, int dirfd, const char *name,
-		     const char *path, int *fdp, struct stat *st, struct error *err);
+/* Returns the rules of the source, for allowed_open_link(). */
+struct allowed source_get_allowed(const struct source *src);
 
 /* Returns whether path is one of this node's files (`taken`); true if taken is NULL. */
 bool source_takes(const struct source *src, const char *path);

@@ -101,6 +101,29 @@ test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	assert_contains "$(job_output "$id")" "[$sum]"
 }
 
+# Red when the mover copies the links.
+test_links_of_a_moved_source_are_followed() {
+	local id hub=$far/hub
+
+	mover_begin
+	as_on alice n3 bash -c "mkdir -p $hub/blobs $hub/snapshots/c0ffee && echo weights >$hub/blobs/1a &&
+		ln -s ../../blobs/1a $hub/snapshots/c0ffee/model.bin"
+	id=$(mover_submit "--stage-data=model=$hub/snapshots/c0ffee::links=follow" <<-'JOB'
+	#!/bin/bash
+	echo "[$(cat $STAGE_DATA_PATH_MODEL/model.bin)] [$(find $STAGE_DATA_PATH_MODEL -type l)]"
+	JOB
+	)
+	mover_id >"$work/mover"
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "[weights] []"
+	assert_contains "$(mover_log "$(cat "$work/mover")")" "1 links were copied as what they lead to"
+	as_on alice n3 bash -c "mkdir $hub/snapshots/bad && ln -s /etc/passwd $hub/snapshots/bad"
+	id=$(mover_submit "--stage-data=model=$hub/snapshots/bad::links=follow" <<<$'#!/bin/bash\n:')
+	mover_id >"$work/mover"
+	job_wait "$id"
+	assert_contains "$(mover_log "$(cat "$work/mover")")" "passwd, which is /etc/passwd, is outside of what the site's rule allows"
+}
+
 # Fails when what the earlier copy has is copied once more.
 test_what_has_changed_is_moved_anew() {
 	local id sum

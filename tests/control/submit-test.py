@@ -155,6 +155,19 @@ class Submitting(unittest.TestCase):
                          "no mover needs keys")
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
 
+    def test_links_that_are_followed_are_followed_by_the_mover(self):
+        """links=follow was refused for what has to be moved. Each way to copy has its own copy."""
+        dirs = []
+        for more in "", "::links=follow", "::links=follow+keep=2h":
+            r = self.submit(f"--stage-data=x=/far/x{more}", "job.sh")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            dirs.append(self.copy_in(self.words()[0]).split(":")[0])
+            script = self.calls["sbatch-mover"][2]
+            self.assertEqual("--follow --match='/far/**' --dir=" in script, bool(more), script)
+            self.assertNotIn("links=follow", self.words()[0], "the copy has no links")
+            self.assertEqual(self.calls["stage-mover"][1].count("--follow"), bool(more))
+        self.assertEqual(len(set(dirs)), 2, dirs)
+
     def test_lines_of_the_script_count_as_with_sbatch(self):
         script = ("#!/bin/sh\n#SBATCH --stage-data=\"x=/far/a b\" # why\n#SBATCH -d singleton\n"
                   "#SBATCH --account=p\ntrue\n#SBATCH --stage-data=/far/late\n")
@@ -328,7 +341,7 @@ with open({self.path("held")!r}, "w") as f:
                 ([], "which script"), ([x], "which script"), (["nofile.sh"], "nofile.sh"),
                 ([x, "--test-only", "job.sh"], "--test-only"), ([x, "-M", "c2", "job.sh"], "cluster"),
                 ([x, "-d", "afterok:1?afterok:2", "job.sh"], "?"), ([x, "-N1", ":", "job.sh"], None),
-                ([x + "::links=follow", "job.sh"], "links=follow"), (["--stage-data=x=:", "job.sh"], "x=:")):
+                (["--stage-data=x=:", "job.sh"], "x=:")):
             r = self.submit(*words)
             self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
             self.assertIn(said or "heterogeneous", r.stderr)
@@ -443,6 +456,59 @@ class Moving(unittest.TestCase):
         self.assert_not_whole("the source has changed")
         self.move()
         self.assertEqual(os.stat(self.at("big", self.copy)).st_ino, before)
+
+    def linked(self):
+        """A tree as huggingface_hub has it, and the options with which it is moved."""
+        hub = self.at("hub", os.path.dirname(self.src))
+        os.makedirs(os.path.join(hub, "blobs", "d"))
+        for name in "blobs/1a", "blobs/d/f":
+            with open(os.path.join(hub, name), "w") as f:
+                f.write(name)
+        os.symlink("../hub/blobs/1a", self.at("config"))
+        os.symlink(os.path.join(hub, "blobs/d"), self.at("sub dir/d"))
+        return "--follow", f"--match={os.path.dirname(self.src)}/**"
+
+    def test_followed_links_equal_cp_L(self):
+        """Links stayed links: what they lead to was not there for the job."""
+        words = self.linked()
+        want = self.src + ".cp"
+        subprocess.check_call(["cp", "-rL", "--preserve=mode,timestamps,links", self.src, want])
+        r = self.mover("move", *words)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn(": 3 links were copied as what they lead to", r.stdout)
+        self.assertEqual(self.tree(self.copy), self.tree(want))
+        self.assertEqual(self.mover("check", *words).stdout, "whole\n")
+        os.utime(self.at("config"), ns=(10**18, 10**18)) # of the target
+        self.assertEqual(self.mover("check", *words).stdout, "the source has changed\n")
+        self.assertEqual(self.mover("move", *words).returncode, 0)
+        self.assertEqual(self.mover("check", *words).stdout, "whole\n")
+
+    def test_followed_links_stay_within_the_rule(self):
+        self.linked()
+        r = self.mover("move", "--follow", f"--match={self.src}/**")
+        self.assertEqual(r.returncode, 6, r.stderr)
+        self.assertRegex(r.stderr, "(config|d), which is .*/hub/blobs/.* is outside of what the site's rule allows")
+        self.assertEqual([n for n in os.listdir(self.dir) if n == "src"], [])
+
+    def test_links_that_can_not_be_followed_are_named(self):
+        words = self.linked()
+        for to, said in (("gone", "bad leads to gone, which is not there; get it .* or remove the link"),
+                         ("bad", "bad is a link that leads back to itself; remove the link"),
+                         ("sub dir/up", "a link to a directory that contains it: following it never ends; "
+                          "remove .*, or keep the links"),
+                         ("/dev/null", None)):
+            os.symlink(to, self.at("bad"))
+            os.symlink("..", self.at("sub dir/up")) if "up" in to else None
+            r = self.mover("move", *words)
+            if said:
+                self.assertRegex(r.stderr, said)
+                self.assertEqual(r.returncode, 1)
+            else:
+                self.assertEqual(r.returncode, 0)
+                self.assertIn("1 mounts, sockets, FIFOs or devices were left out", r.stderr)
+            os.remove(self.at("bad"))
+            if "up" in to:
+                os.remove(self.at("sub dir/up"))
 
     def test_a_copy_that_lost_something_is_mended(self):
         self.move()

@@ -171,7 +171,7 @@ def test_bad_sources_are_named_with_cause_and_hint():
             ("link to nothing in a set", f"{base}/noth*", f"{base}/nothing", {}, "nothing is a link to gone/x, which is not there",
              "git annex get"),
             ("link out", f"{base}/out", f"{base}/out", dict(rulematch=f"{base}/**"),
-             "which is /etc is outside", "list --site"),
+             "which is /etc, is outside", "list --site"),
             ("no file fits", f"{base}/*.tar", f"{base}/*.tar", {}, "no file fits", "ls on node n1"),
             ("named like a pattern", f"{base}/g[1]", f"{base}/g[1]", {}, "no file fits", "write %5B for ["),
             ("no such name", f"{base}/g%5B2%5D", f"{base}/g[2]", {}, "No such file", "this node sees"),

@@ -122,9 +122,10 @@ static bool is_mount_point(const struct walk_dir *dir)
 }
 
 /* Fails if a link leads to one of its parent directories: following it would never end. */
-static int check_way(const struct walk_dir *dir, const char *name, const struct stat *st,
-		     struct error *err)
+static int check_way(const struct walk *w, const struct walk_dir *dir, const char *name,
+		     const struct stat *st, struct error *err)
 {
+	const bool can_exclude = w->io && w->io->ds; /* a mover copies all */
 	char path[WALK_PATH_SIZE];
 
 	walk_path(dir, name, path);
@@ -136,8 +137,8 @@ static int check_way(const struct walk_dir *dir, const char *name, const struct 
 		error_set(err, ELOOP,
 			  "%s is a link to a directory that contains it: following it never ends",
 			  path);
-		return error_set_hint(err, -ELOOP,
-				      "leave it out (exclude=), or keep the links (links=keep)");
+		return error_set_hint(err, -ELOOP, "%s, or keep the links (links=keep)",
+				      can_exclude ? "leave it out (exclude=)" : "remove it");
 	}
 	return 0;
 }
@@ -150,7 +151,7 @@ static int open_followed(struct walk *w, struct walk_dir *parent, const char *na
 
 	if (r < 0)
 		return r;
-	r = check_way(parent, name, &st, err);
+	r = check_way(w, parent, name, &st, err);
 	if (r < 0)
 		close(*fdp);
 	return r;

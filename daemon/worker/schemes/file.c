@@ -29,7 +29,7 @@ static int expand_from_list(const struct source *src, const char *path, struct n
 
 	if (!dir)
 		return error_set(err, ENOMEM, "out of memory");
-	r = source_open_path(src, path, &fd, &st, NULL, err);
+	r = allowed_open_path(src->rules, path, &fd, &st, NULL, err);
 	if (r < 0)
 		return r;
 	if (!S_ISREG(st.st_mode)) {
@@ -150,7 +150,7 @@ static int file_open(struct ctx *ctx, struct source *src, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (ctx->ds->is_set || ctx->ds->scheme == DATASET_SCHEME_LIST)
 		return open_set(ctx, src, err);
-	r = source_open_path(src, path, &src->fd, &src->st, &src->real, err);
+	r = allowed_open_path(src->rules, path, &src->fd, &src->st, &src->real, err);
 	if (r < 0)
 		return r;
 	src->kind = S_ISDIR(src->st.st_mode) ? SOURCE_DIR : SOURCE_FILE;

@@ -104,13 +104,17 @@ static struct copy_member get_member(const void *arg, size_t i)
 
 static int open_member(const void *arg, size_t i, int *fdp, struct stat *st, struct error *err)
 {
-	return source_open_member(arg, i, fdp, st, err);
+	const struct source *src = arg;
+
+	return allowed_open_path(src->rules, src->members[i].path, fdp, st, NULL, err);
 }
 
 static int open_link(const void *arg, int root, int dirfd, const char *name, const char *path,
 		     int *fdp, struct stat *st, struct error *err)
 {
-	return source_open_link(arg, root, dirfd, name, path, fdp, st, err);
+	const struct allowed a = source_get_allowed(arg);
+
+	return allowed_open_link(&a, root, dirfd, name, path, fdp, st, err);
 }
 
 static bool takes(const void *arg, const char *path)

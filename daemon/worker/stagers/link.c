@@ -52,7 +52,7 @@ static int link_member(struct ctx *ctx, struct source *src, size_t i, int dirfd,
 
 	r = ctx_check(ctx, err);
 	if (r == 0)
-		r = source_open_path(src, src->members[i].path, &fd, &st, &real, err);
+		r = allowed_open_path(src->rules, src->members[i].path, &fd, &st, &real, err);
 	if (r < 0)
 		return r;
 	if (symlinkat(real, dirfd, src->members[i].name) < 0)

@@ -1,6 +1,6 @@
 /*
  * A component of a source's path is swapped all the time while the path is checked and opened: what
- * is opened is what was checked. Red when source_open_path() opens the path again, and not the
+ * is opened is what was checked. Red when allowed_open_path() opens the path again, and not the
  * inode that it looked at.
  */
 #include "tests/unit/unit.h"
@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "daemon/worker/rule-patterns.h"
+#include "daemon/engines/copy/rule-patterns.h"
 #include "daemon/worker/source.h"
 #include "tests/unit/race.h"
 
@@ -88,7 +88,7 @@ static void test_a_swapped_component_gains_nothing(void **state)
 	assert_int_equal(rule_patterns_new(&src.rules, match, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, swap, &s), 0);
 	for (unsigned long i = 0; i < n_rounds; i++) {
-		r = source_open_path(&src, path, &fd, &st, NULL, NULL);
+		r = allowed_open_path(src.rules, path, &fd, &st, NULL, NULL);
 		n_refused += r < 0;
 		if (r < 0)
 			continue;

@@ -1,4 +1,4 @@
-#include "daemon/worker/rule-patterns.h"
+#include "daemon/engines/copy/rule-patterns.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "daemon/worker/rule-patterns.h"
+#include "daemon/engines/copy/rule-patterns.h"
 
 static void make_link(const char *dir, const char *to, const char *name, uid_t owner)
 {

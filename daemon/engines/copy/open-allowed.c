@@ -4,7 +4,7 @@
  * by /proc/self/fd. So the file that was checked is the file that is read, even if the path
  * changes in between.
  */
-#include "daemon/worker/source.h"
+#include "daemon/engines/copy/open-allowed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
-#include "daemon/engines/web/web.h"
-#include "daemon/worker/rule-patterns.h"
+#include "daemon/engines/copy/rule-patterns.h"
 
 static int refuse_type(const char *path, mode_t mode, struct error *err)
 {
@@ -91,13 +91,26 @@ static int open_to_look(int dirfd, const char *name, const char *path, struct st
 
 /* Returns whether real is below top (NULL: none), a directory that the rule covers. top is checked
  * again, because the member of a set may have been renamed since it was opened. */
-static bool is_in_top(const struct source *src, const char *top, const char *real)
+static bool is_in_top(char *const *rules, const char *top, const char *real)
 {
-	return top && path_is_beneath(real, top) && rule_patterns_allow(src->rules, top);
+	return top && path_is_beneath(real, top) && rule_patterns_allow(rules, top);
+}
+
+static int refuse_outside(const char *path, const char *real, struct error *err)
+{
+	if (!strcmp(path, real)) {
+		error_set(err, EPERM, "%s is outside of what the site's rule allows", path);
+		return error_set_hint(err, -EPERM, "stagectl list --site shows what may be staged");
+	}
+	error_set(err, EPERM, "%s, which is %s, is outside of what the site's rule allows", path,
+		  real);
+	return error_set_hint(err, -EPERM,
+			      "copy it there instead of a link; stagectl list --site shows what "
+			      "may be staged");
 }
 
 /* Opens `name` in dirfd and checks where it really is. path: its name for messages. */
-static int open_checked(const struct source *src, const char *top, int dirfd, const char *name,
+static int open_checked(char *const *rules, const char *top, int dirfd, const char *name,
 			const char *path, int *fdp, struct stat *st, char **realp,
 			struct error *err)
 {
@@ -115,13 +128,8 @@ static int open_checked(const struct source *src, const char *top, int dirfd, co
 	r = read_real(look, &real);
 	if (r < 0)
 		return error_errno(err, -r, "resolve %s", path);
-	if (!rule_patterns_allow(src->rules, real) && !is_in_top(src, top, real)) {
-		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
-			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
-		return error_set_hint(
-			err, -EPERM, "%sstagectl list --site shows what may be staged",
-			strcmp(path, real) ? "copy it there instead of a link; " : "");
-	}
+	if (!rule_patterns_allow(rules, real) && !is_in_top(rules, top, real))
+		return refuse_outside(path, real, err);
 	fd = fd_reopen(look, O_RDONLY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
 	if (fd < 0)
 		return error_errno(err, -fd, "open %s", path);
@@ -131,7 +139,7 @@ static int open_checked(const struct source *src, const char *top, int dirfd, co
 	return 0;
 }
 
-int source_refuse_missing(const char *path, int r, struct error *err)
+int allowed_refuse_missing(const char *path, int r, struct error *err)
 {
 	char to[PATH_MAX] = "";
 
@@ -144,24 +152,23 @@ int source_refuse_missing(const char *path, int r, struct error *err)
 	return r;
 }
 
-int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
-		     char **realp, struct error *err)
+int allowed_open_path(char *const *rules, const char *path, int *fdp, struct stat *st, char **realp,
+		      struct error *err)
 {
-	int r = open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
+	int r = open_checked(rules, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
 
-	return source_refuse_missing(path, r, err);
+	return allowed_refuse_missing(path, r, err);
 }
 
-static int refuse_above(const char *path, struct error *err)
+static int refuse_above(const struct allowed *a, const char *path, struct error *err)
 {
 	error_set(err, ELOOP,
 		  "%s is a link to a directory that contains it: following it never ends", path);
-	return error_set_hint(err, -ELOOP,
-			      "leave it out (exclude=), or keep the links (links=keep)");
+	return error_set_hint(err, -ELOOP, "%s, or keep the links (links=keep)", a->leave_out);
 }
 
-int source_open_link(const struct source *src, int root, int dirfd, const char *name,
-		     const char *path, int *fdp, struct stat *st, struct error *err)
+int allowed_open_link(const struct allowed *a, int root, int dirfd, const char *name,
+		      const char *path, int *fdp, struct stat *st, struct error *err)
 {
 	_cleanup_(freep) char *member = NULL, *real = NULL;
 	_cleanup_(fd_closep) int fd = -1;
@@ -169,77 +176,23 @@ int source_open_link(const struct source *src, int root, int dirfd, const char *
 	const char *from;
 	int r = 0;
 
-	if (!src->real)
+	if (!a->real)
 		r = read_real(root, &member);
 	if (r < 0)
 		return error_errno(err, -r, "resolve the directory of %s", path);
-	from = src->real ? src->real : member;
-	r = open_checked(src, src->top ? src->top : from, dirfd, name, path, &fd, st, &real, err);
+	from = a->real ? a->real : member;
+	r = open_checked(a->rules, a->top ? a->top : from, dirfd, name, path, &fd, st, &real, err);
 	if (r == 0 && S_ISDIR(st->st_mode) && path_is_beneath(from, real))
-		return refuse_above(path, err);
+		return refuse_above(a, path, err);
 	if (r == 0)
 		*fdp = steal_fd(&fd);
 	if (r == -ELOOP) {
 		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
-		error_set_hint(err, r, "leave it out (exclude=)");
+		error_set_hint(err, r, "%s", a->leave_out);
 	}
 	if (r == -ENOENT && readlinkat(dirfd, name, to, sizeof(to) - 1) >= 0) {
 		error_set(err, ENOENT, "%s leads to %s, which is not there", path, to);
-		error_set_hint(
-			err, r,
-			"get it (git annex get, for example), or leave the link out (exclude=)");
+		error_set_hint(err, r, "get it (git annex get, for example), or %s", a->leave_out);
 	}
 	return r;
-}
-
-int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
-		       struct error *err)
-{
-	return source_open_path(src, src->members[i].path, fdp, st, NULL, err);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	const struct source_member *x = *(const struct source_member *const *)a,
-				   *y = *(const struct source_member *const *)b;
-	int r = strcmp(x->name, y->name);
-
-	return r ? r : strcmp(x->path, y->path);
-}
-
-static int refuse_names(const struct source_member *a, const struct source_member *b,
-			struct error *err)
-{
-	const bool is_url = *a->path != '/';
-	char shown[2][PATH_MAX];
-
-	for (int i = 0; i < 2; i++)
-		if (is_url)
-			web_show(i ? b->path : a->path, shown[i], sizeof(shown[i]));
-		else
-			snprintf(shown[i], sizeof(shown[i]), "%s", i ? b->path : a->path);
-	if (!strcmp(a->path, b->path)) {
-		error_set(err, EEXIST, "%s is named twice", shown[0]);
-		return error_set_hint(err, -EEXIST, "name it once");
-	}
-	error_set(err, EEXIST,
-		  "%s and %s have the same name, and a set is staged into one directory", shown[0],
-		  shown[1]);
-	return error_set_hint(err, -EEXIST, "stage them as two items%s",
-			      is_url ? "" : ", or their directories");
-}
-
-int source_check_names(const struct source *src, struct error *err)
-{
-	_cleanup_(freep) const struct source_member **v = calloc(src->n_members + 1, sizeof(*v));
-
-	if (!v)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < src->n_members; i++)
-		v[i] = &src->members[i];
-	qsort(v, src->n_members, sizeof(*v), compare_names);
-	for (size_t i = 1; i < src->n_members; i++)
-		if (!strcmp(v[i - 1]->name, v[i]->name))
-			return refuse_names(v[i - 1], v[i], err);
-	return 0;
 }
