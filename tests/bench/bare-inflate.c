@@ -1,10 +1,9 @@
 /*
- * The blocks of an image of one file lie one behind the other from the superblock on. Where each
- * begins is found before the clock runs, as a server has that from the image's tables.
- *
- * A thread inflates every n-th block and writes it to a pipe of its own; the reader takes them from
- * the pipes in the file's order. So a byte is copied into the kernel and out of it again, as
- * between any server of FUSE and its reader, and nothing else is done with it.
+ * The blocks of an image with one file follow each other after the superblock. Their positions are
+ * found before the time is measured, because a server has them from the image's tables. Each thread
+ * decompresses every n-th block and writes it to its own pipe. The reader takes the blocks from the
+ * pipes in the order of the file. So each byte is copied into the kernel and out of it, as between
+ * a FUSE server and its reader, and nothing else is done with it.
  */
 #include "bare.h"
 

@@ -1,6 +1,6 @@
 /*
- * Everything is looked at before, and kept: a request is answered from memory, as libfuse puts it
- * down, and the kernel is told to keep it, too. Nobody reads files here.
+ * All names and attributes are read before the time is measured, and are kept. Each request is
+ * answered from memory, and the kernel is told to keep the answer, too. No file is read.
  */
 #define FUSE_USE_VERSION 32
 #include "bare.h"

@@ -1,4 +1,4 @@
-/* Where the project is built without images. */
+/* For builds without support for images. */
 #include "bare.h"
 
 #include <err.h>

@@ -1,6 +1,6 @@
 /*
- * Nothing is checked here that need not be, no path is taken from an archive but its last part, and
- * what is not as the benchmarks make it ends the program.
+ * This program checks only what it must. It takes only the last component of a path from an
+ * archive. If the input is not as the benchmarks make it, the program ends.
  */
 #include "bare.h"
 

@@ -1,6 +1,7 @@
 /*
- * bare: threads that do nothing but what any engine has to ask the kernel for, as fast as it can
- * be: the limits that stand beside the benchmarks' targets. Verbs of the probe; any error ends it.
+ * bare: threads that only make the system calls that any program must make for the work, as fast as
+ * possible. The times are the limits beside the benchmarks' targets. The functions are verbs of the
+ * probe; any error ends the program.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmarks' own test: what they print, and what is made of it."""
+"""Tests what the benchmarks print, and the documents that are made from it."""
 import contextlib
 import io
 import json

@@ -1,4 +1,4 @@
-"""What the numbers were measured on: {"machine": {...}, "versions": {...}}."""
+"""Describes the machine on which the benchmarks ran: {"machine": {...}, "versions": {...}}."""
 import gzip
 import os
 import platform

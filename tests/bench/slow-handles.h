@@ -1,8 +1,7 @@
 /*
- * slow-handles: what the readers of a slow source hold open.
- *
- * A handle is closed by its own function, which takes it as it is stored in a FUSE request. Where
- * NULL is returned errno says why.
+ * slow-handles: files and directories that the readers of a slow source have open. Each handle has
+ * its own function to close it, which takes the handle as it is stored in a FUSE request. If a
+ * function returns NULL, errno has the reason.
  */
 #pragma once
 

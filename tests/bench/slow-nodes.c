@@ -1,6 +1,6 @@
 /*
- * Name and parent of a node never change while it lives, and the kernel holds the nodes of the
- * requests under way: paths are put together without a lock.
+ * The name and the parent of a node never change while it exists, and the kernel holds the nodes of
+ * its current requests. So paths are composed without a lock.
  */
 #include "tests/bench/slow-nodes.h"
 

@@ -1,8 +1,7 @@
 /*
- * slow-nodes: the names that the kernel holds of a tree that does not change.
- *
- * A node is a name below another; its address is the kernel's node id. It lives as long as the
- * kernel remembers it or something below it.
+ * slow-nodes: the names of a tree that the kernel has looked up. The tree does not change. A node
+ * is a name below another node, and its address is the node id of the kernel. It exists as long as
+ * the kernel holds it or something below it.
  */
 #pragma once
 

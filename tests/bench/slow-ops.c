@@ -1,6 +1,7 @@
 /*
- * What costs a metadata operation: each look-up, each question for attributes, each open, each
- * piece of a listing, as on a file system whose server has to be asked for them. Closing is free.
+ * These requests take the time of a metadata operation: each look-up, each request for attributes,
+ * each open, and each part of a listing, as on a file system whose server has to be asked. Closing
+ * takes no time.
  */
 #define FUSE_USE_VERSION 312
 #include "tests/bench/slow-ops.h"

@@ -1,7 +1,6 @@
 /*
- * slow-ops: a tree as a FUSE file system that only reads, each request at its pace.
- *
- * The session's user data is a struct slow_view.
+ * slow-ops: shows a tree as a read-only FUSE file system, in which each request takes its time. The
+ * session's user data is a struct slow_view.
  */
 #pragma once
 

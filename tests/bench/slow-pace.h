@@ -1,11 +1,8 @@
 /*
- * slow-pace: how long a slow file system takes.
- *
- * Each request waits on its own: many in flight overlap, as on a file system whose time goes into
- * the network. Bandwidth is a queue: a stream, and all streams together, pass so many bytes a
- * second, one request behind the other.
- *
- * Times are ns of CLOCK_MONOTONIC. One thread's.
+ * slow-pace: computes how long a slow file system takes. Requests wait independently, so requests
+ * at the same time overlap, as on a file system whose time is spent in the network. The bandwidth
+ * is a queue: each stream, and all streams together, pass a fixed number of bytes a second, one
+ * request after the other. Times are ns of CLOCK_MONOTONIC. It is used by one thread.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /*
- * slow-queue: requests that wait until they are due, the first one first.
- *
- * One thread's.
+ * slow-queue: requests that wait until their time, in the order of their times. It is used by one
+ * thread.
  */
 #pragma once
 

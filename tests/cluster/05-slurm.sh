@@ -1,5 +1,4 @@
-# The ground the other tests stand on: jobs without the option run as they always did.
-# shellcheck shell=bash
+# Jobs without the option run as they do without stage-data. The other tests rely on this.
 
 test_a_job_without_the_option_is_not_touched() {
 	local out

@@ -1,6 +1,5 @@
-# What a job reads is what the source holds: byte for byte, mode for mode less set-id bits, link for
-# link, as the tool that users would have called makes it.
-# shellcheck shell=bash
+# A job reads what the source contains: the same bytes, modes (without set-id bits) and links. The
+# expected result is made by the tool that users would have called.
 
 # same_as REFERENCE ITEM [SBATCH OPTION...]: REFERENCE is a shell command that the job runs in an
 # empty directory to make what ITEM, named t, must look like.

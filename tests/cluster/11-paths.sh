@@ -1,7 +1,6 @@
-# The path of a dataset is a real directory or file, whatever the method and the tier: what users
-# type on it gives what it gives on a tar that was extracted to memory. What is kept lies behind a
-# mount: it stays whole, whichever process dies.
-# shellcheck shell=bash
+# The path of a dataset is a real directory or file, for each method and tier. Commands that users
+# type give the same result as on a tar that was extracted to memory. A kept dataset is mounted on
+# its path, and stays complete whichever process dies.
 
 # paths_site: with what is kept for an hour, and a tier that nodes share; both go with the test
 paths_site() {

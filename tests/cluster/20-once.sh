@@ -1,5 +1,4 @@
-# Once per node, however many tasks and steps there are, and never twice.
-# shellcheck shell=bash
+# A dataset is staged once on each node, whatever the number of tasks and steps.
 
 test_once_for_24_tasks_and_three_steps() {
 	local out

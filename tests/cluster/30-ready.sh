@@ -1,5 +1,5 @@
-# Ready means complete: nobody sees a part, and whoever waits is woken at once.
-# shellcheck shell=bash
+# A dataset that is ready is complete. No process sees a part of it, and each process that waits
+# for it is woken up at once.
 
 # spread_of_64_waiters: microseconds between the first and the last of them, and between those of as
 # many readers of a pipe that are released one after another, which is what the machine takes to

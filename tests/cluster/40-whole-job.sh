@@ -1,5 +1,4 @@
-# A job is ready when all of its nodes are, and fails when one of them does.
-# shellcheck shell=bash
+# A job is ready when all of its nodes are ready, and fails when one of them fails.
 
 test_the_script_begins_when_the_last_node_is_ready() {
 	local id

@@ -1,7 +1,5 @@
-# However a job ends, at whatever moment: nothing is left after 10 seconds, the data can be read
-# until the last task is gone, and no node is taken out of service. The runner looks for what is
-# left.
-# shellcheck shell=bash
+# A job may end in any way and at any moment. After 10 seconds nothing is left, the data can be
+# read until the last task has ended, and no node is drained. The runner checks what is left.
 
 # ends_clean ID: the job ends by itself and its nodes are clean in time
 ends_clean() {

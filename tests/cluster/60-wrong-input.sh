@@ -1,6 +1,5 @@
-# A mistake is told in one clear sentence, where the user looks: by sbatch where it can be seen
-# there, else in the job's output. It never makes a node look broken.
-# shellcheck shell=bash
+# A mistake of the user is reported in one clear sentence: by sbatch if sbatch can see the mistake,
+# otherwise in the job's output. A mistake never drains a node.
 
 # refused ITEM REGEX [SBATCH OPTION...]: sbatch refuses it with one sentence that matches
 refused() {

@@ -1,6 +1,5 @@
-# Values of the option that nobody means well with: what sbatch refuses it refuses with one sentence
-# of plain characters, and what goes around sbatch is judged again on the node. No node suffers.
-# shellcheck shell=bash
+# Hostile values of the option. sbatch refuses them with one sentence of plain characters. A value
+# that does not pass through sbatch is checked again on the node. No node is affected.
 
 # plain TEXT: printable, so that it does nothing to a terminal
 assert_plain() {

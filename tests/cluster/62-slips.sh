@@ -1,6 +1,5 @@
-# What people mistype, forget or mean otherwise: sbatch says what was meant, before the job waits in
-# a queue.
-# shellcheck shell=bash
+# Mistakes that people make when they type the option. sbatch prints the corrected option, before
+# the job is in the queue.
 
 # slip TYPED MEANT: sbatch refuses TYPED, in one sentence that ends with MEANT, which it takes
 slip() {

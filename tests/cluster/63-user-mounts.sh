@@ -1,6 +1,6 @@
-# What users mount on what is theirs (fusermount3), on nodes where fuse.conf lets root wait for it:
-# servers that never answer, nests, and tiers that others may change.
-# shellcheck shell=bash
+# Users mount file systems on their own directories (fusermount3), on nodes where fuse.conf allows
+# that root waits for them: servers that never answer, mounts inside mounts, and tiers that other
+# users may change.
 
 readonly hangfs=/srv/pfs/hangfs
 

@@ -1,7 +1,6 @@
-# What a job does to drain its node: an image's server is stopped, processes are ended while they
-# wait for it, and all that runs as the user is killed, limited or starved. Slurm drains a node
-# where a process of a job does not end.
-# shellcheck shell=bash
+# A job tries to drain its node. It stops the server of an image, ends processes that wait for it,
+# and kills, limits or starves all processes of the user. Slurm drains a node on which a process of
+# a job does not end.
 
 # For a job's script: the server of its image. Found before anything is opened, since each child's
 # close counts.

@@ -1,7 +1,7 @@
-# What a second user, the same user from another job and root of a user namespace try against a job:
-# denied, or harmless. tests/cluster/hostile-actions has the table of it; it also says who may do
-# each thing, so that every check is seen to come out otherwise.
-# shellcheck shell=bash
+# Attacks on a job by another user, by the same user from another job, and by root of a user
+# namespace. Each is denied or has no effect. The table is in tests/cluster/hostile-actions. It
+# also has somebody who may do each action, so the test sees that each check can have the other
+# result.
 
 readonly hostile=/srv/pfs/hostile-actions
 readonly hostile_items="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/flat:ssd"

@@ -1,7 +1,7 @@
-# Somebody exchanges a directory with a link to another one, without a pause, while its path is
-# checked, staged and cleaned up: what comes of it is his own loss. At least 10^5 exchanges each,
-# and the kernel has no part in it: fs.protected_symlinks is 0 meanwhile.
-# shellcheck shell=bash
+# A process exchanges a directory with a link to another one, without a pause, while the path of
+# the directory is checked, staged and cleaned up. Only the user who does this is affected. Each
+# test makes at least 10^5 exchanges. The kernel's protection (fs.protected_symlinks) is off during
+# the test.
 
 readonly race_rounds=100000
 

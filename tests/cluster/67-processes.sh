@@ -1,6 +1,5 @@
-# What runs for a job has lost what it does not need, in each phase of its life: as the kernel
-# tells.
-# shellcheck shell=bash
+# The processes of a job have given up the rights that they do not need, in each phase. The test
+# compares what the kernel shows.
 
 classes_are() {
 	on n1 /srv/pfs/process-state 4001 4001 4100 >"$work/state"

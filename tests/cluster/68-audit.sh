@@ -1,6 +1,5 @@
-# Root names no path that a user could have changed: what every stage-keeper asks the kernel for,
-# from its start to its end, in jobs of all kinds.
-# shellcheck shell=bash
+# Root uses no path that a user could have changed. The tests check all system calls of each
+# stage-keeper, from its start to its end, in jobs of all kinds.
 
 # audited_jobs: to be run between audit_begin and audit_check, on n1
 audited_jobs() {

@@ -1,6 +1,5 @@
-# What staging does for a job is within the job's limits: its memory, its CPUs, its devices. And
-# nobody can have code of his own run in those processes that are not.
-# shellcheck shell=bash
+# Processes that stage data for a job are within the job's limits of memory, CPUs and devices.
+# Users cannot run their own code in the processes that are outside of these limits.
 
 # outside_of ID [NODE]: what of alice's on n1 is outside of the job's cgroups
 # (tests/cluster/outside-of-job)

@@ -1,5 +1,4 @@
-# Jobs on one node don't touch each other, and other users are kept out.
-# shellcheck shell=bash
+# Jobs on one node do not affect each other, and other users have no access.
 
 readonly neighbour='echo "$STAGE_DATA_DIR $STAGE_DATA_SOCKET" >~/where.$SLURM_JOB_ID
 echo begun

@@ -1,5 +1,4 @@
-# What staging costs a job that only mounts.
-# shellcheck shell=bash
+# How much longer a job takes that only mounts an image.
 
 # Ready is when the link appears in the directory; the lock is the first file of the run directory.
 readonly tell_latency='

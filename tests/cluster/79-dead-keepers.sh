@@ -1,7 +1,6 @@
-# Keepers that die, hang or are forgotten: a running job keeps its data whoever has died, and what
-# nobody needs any more goes. Names begin with dk_, because each file of tests is read into the same
-# shell.
-# shellcheck shell=bash
+# Keepers that die, hang or are not ended. A running job keeps its data, whichever process has
+# died, and data that no job needs is removed. Names begin with dk_, because each file of tests is
+# read into the same shell.
 
 # c and h: images whose server has written a copy, or is writing it
 readonly dk_items="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/flat:ssd,c=$data/many.zstd.sqsh:shm,h=$data/many.zstd.sqsh:ssd:hydrate=copy"

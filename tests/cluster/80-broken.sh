@@ -1,6 +1,5 @@
-# A broken installation: jobs without the option run as before, jobs with it fail with one sentence,
-# and no node is drained.
-# shellcheck shell=bash
+# The installation is incomplete or broken. Jobs without the option run as before, jobs with the
+# option fail with one sentence, and no node is drained.
 
 # broken_on_n1 REGEX: what every kind of breakage must look like
 broken_on_n1() {

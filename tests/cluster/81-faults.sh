@@ -1,5 +1,4 @@
-# One fault a test, caused on purpose in a job on a real node. docs/faults.md is the whole list.
-# shellcheck shell=bash
+# Each test causes one fault in a job on a real node. docs/faults.md has the complete list.
 
 # --- helpers --------------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-# With whatever PrologFlags and version of cgroups: the same for the user.
-# shellcheck shell=bash
+# With each value of PrologFlags and each version of cgroups, users see the same results.
 
 works_with() {
 	prolog_flags "$1"

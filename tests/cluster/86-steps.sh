@@ -1,5 +1,5 @@
-# Every way to start something: arrays, components, steps beside each other, salloc, srun alone.
-# shellcheck shell=bash
+# All ways to start something: arrays, heterogeneous components, parallel steps, salloc, and srun
+# without sbatch.
 
 # Fails when two jobs are taken for one.
 test_array_tasks_are_jobs_of_their_own() {

@@ -1,5 +1,4 @@
-# What the site says holds, at once and without a restart.
-# shellcheck shell=bash
+# The site's settings have effect at once and without a restart.
 
 switched_off() {
 	local out

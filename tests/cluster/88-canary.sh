@@ -1,6 +1,5 @@
-# What an administrator relies on while staging is tried: limits that hold, nodes that don't have
-# the plugin yet, and what the log says of it.
-# shellcheck shell=bash
+# What an administrator relies on during a trial: limits are respected, nodes without the plugin do
+# no harm, and the log reports what happens.
 
 set_limit() {
 	sed -i "s/^\[$1\]/&\n$2/" "$base/etc/stage-data/stage-data.conf"

@@ -1,7 +1,6 @@
-# A site whose jobs have a mount namespace and a /tmp of their own, by job_container/tmpfs: what was
-# mounted before the namespace was made is in it, and what is mounted later where JobNamespace=
-# names the namespace's file.
-# shellcheck shell=bash
+# A site at which each job has its own mount namespace and /tmp (job_container/tmpfs). Mounts that
+# were made before the namespace are visible in it. Later mounts are visible if JobNamespace= names
+# the file of the namespace.
 
 namespaces_cgroups=v1
 

@@ -1,6 +1,4 @@
-# One job on 40 nodes: a cluster of its own, with as many nodes, beside the one that the other tests
-# have.
-# shellcheck shell=bash
+# One job on 40 nodes. These nodes are a separate cluster beside that of the other tests.
 
 readonly n_many=40
 readonly many_base=$base.$n_many

@@ -1,5 +1,4 @@
-# `stagectl run`: no plugin, no root, no keeper.
-# shellcheck shell=bash
+# `stagectl run` works without plugin, root and keeper.
 
 without_plugin() {
 	sed -i 's/^optional/#&/' "$base/etc/slurm/plugstack.conf"

@@ -1,5 +1,4 @@
-# The site's figures as Prometheus' node exporter hands them out, and the same in log and status.
-# shellcheck shell=bash
+# The metrics that the Prometheus node exporter serves agree with the log and with status.
 
 # On n1, bound to its loopback
 exporter_up() {

@@ -1,5 +1,4 @@
-# keep=: what a job has staged to disk stays for the same user's next job on the node.
-# shellcheck shell=bash
+# keep=: data that a job has staged to disk stays for the next job of the same user on the node.
 
 readonly local_dir=/srv/local
 

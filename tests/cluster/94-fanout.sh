@@ -1,6 +1,5 @@
-# Read once for many nodes: the first node of the job reads, Slurm's sbcast carries it to all of
-# them.
-# shellcheck shell=bash
+# A source is read once for many nodes: the first node of the job reads it, and Slurm's sbcast
+# copies it to all nodes.
 
 # Archive, image and file of noise, 16 MiB each, behind a FUSE server on each node: what it has
 # answered is what the node has read of the source. The archive has its index beside it. An image

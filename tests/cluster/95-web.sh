@@ -1,6 +1,5 @@
-# Sources on the web: nginx on the login node, with a certificate of an authority of the test's own,
-# and jobs that fetch from it over the cluster's network.
-# shellcheck shell=bash
+# Sources on the web. nginx runs on the login node, with a certificate that the test's own
+# authority has signed. The jobs fetch from it over the cluster's network.
 
 need_nginx() {
 	type -P nginx openssl >/dev/null || skip web "no nginx or openssl"

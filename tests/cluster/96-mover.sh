@@ -1,7 +1,6 @@
-# Sources that only some nodes see: here those below /srv/local, which each node has for itself.
-# Movers run on n3, jobs on n1, and nobody but n3 has the sources (the login node has where a test
-# says so).
-# shellcheck shell=bash
+# Sources that only some nodes see. Here, these are below /srv/local, which is separate on each
+# node. Movers run on n3, and jobs run on n1. Only n3 has the sources, unless a test puts them on
+# the login node as well.
 
 readonly far=/srv/local/far # on n3
 readonly scratch=/srv/pfs/scratch

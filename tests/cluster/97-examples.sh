@@ -1,6 +1,5 @@
-# The job scripts of docs/examples, submitted as they stand, with a program that reads all that is
-# staged.
-# shellcheck shell=bash
+# The job scripts of docs/examples are submitted unchanged, with a program that reads everything
+# that is staged.
 
 readonly examples=$here/../../docs/examples
 

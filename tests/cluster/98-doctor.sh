@@ -1,6 +1,6 @@
-# Defects an admin meets, planted on a node one by one: `stagectl doctor` there names each, with its hint, and
-# nothing else; then it is fixed, as the doctor says where that can be done here.
-# shellcheck shell=bash
+# Defects that an administrator meets are made on a node, one by one. `stagectl doctor` reports
+# each of them, with the hint, and nothing else. Then the defect is fixed as the hint says, if this
+# is possible here.
 
 # Runs on the node. Slurm's own answer is asked for once; lines of it are changed to plant what is Slurm's.
 # shellcheck disable=SC2016,SC2034

@@ -1,7 +1,8 @@
 /*
- * A program, which no script is, that does what a script says: the file whose path a test has
- * written over SCRIPT in a copy of it. It gets the same words. Where the test has written `hang`,
- * it does nothing until it is killed.
+ * A program that runs a script, for tests that need a program which is not a script itself. The
+ * test writes the path of the script over the text SCRIPT in a copy of this program. The script
+ * gets the same arguments. If the test has written `hang` instead of a path, the program does
+ * nothing until it is killed.
  */
 #include <stdio.h>
 #include <string.h>

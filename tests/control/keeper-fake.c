@@ -1,10 +1,9 @@
 /*
- * Stands in for stagingd and stage-worker, by the name it is started with, and does what the test
- * says: keeper-test talks to the fake stagingd over the job's socket, one text a packet. As a
- * manager that somebody has taken over it leaves the keeper to hostile-manager-test.
- *
- * The file system it serves as a worker has one file, `f`; in mode "hang" reading it is never
- * answered.
+ * Plays stagingd and stage-worker for the test, depending on the name by which it is started.
+ * keeper-test talks to the stagingd of this program over the job's socket, with one text in each
+ * packet. If it plays a manager that an attacker has taken over, it passes the socket of the keeper
+ * to hostile-manager-test. As a worker, it serves a file system with one file, `f`. In mode "hang",
+ * a read of this file is never answered.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Each line that the daemons log stands in the table of docs/admin.md, and each line of the table
-is logged.
-
-Arguments: the source directory. With --print, what the sources have."""
+"""Each line that the daemons log is in the table of docs/admin.md, and each line of the table is
+logged. Arguments: the source directory. With --print, the lines of the sources are printed."""
 import os
 import re
 import sys

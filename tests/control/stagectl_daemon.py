@@ -1,4 +1,4 @@
-"""What plays stagingd for tests of stagectl: a thread that answers requests as the test says."""
+"""A thread that plays stagingd for tests of stagectl: it answers requests as the test says."""
 import os
 import socket
 import subprocess

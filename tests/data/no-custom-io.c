@@ -1,6 +1,6 @@
 /*
- * Preloaded into a worker: libfuse as it is built from 3.18 on, without custom io. The function is
- * there, and fails.
+ * This library is preloaded into a worker. It behaves like libfuse from 3.18 on if it was built
+ * without custom io: the function exists and fails.
  */
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-"""What tests of S3 share: a home of the test's own with keys in it, and the calls of a worker."""
+"""Functions that the tests of S3 share: a home directory with keys, and the start of a worker."""
 import os
 import re
 import subprocess

@@ -1,5 +1,6 @@
-"""An S3 server that believes no signature it has not made itself: version 4, written from its
-description alone and not from our code. Objects, a listing in pages, and the errors that S3 has."""
+"""An S3 server that checks signatures. It computes signature version 4 by itself; its code was
+written from the description of the format and shares nothing with ours. It has objects, listings
+in pages, and the errors of S3."""
 import datetime
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Tars by hand: members that no tool writes."""
+"""Makes tars with members that no tool writes."""
 import io
 import lzma
 import sys

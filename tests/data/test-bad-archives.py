@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Archives that are hostile, damaged or odd: a table of what comes in and what comes of it.
+"""Hostile, damaged and unusual archives: a table of inputs and results.
 
-A case that fails says member and cause in one line, leaves nothing, and nothing outside of its
-place is touched; a case that is ready has the tree that it should have. docs/bad-inputs.md is the
-same table for people.
-"""
+If a case fails, the message has the member and the cause in one line, nothing is left, and
+nothing outside of the dataset is changed. If a case is ready, it has the expected tree.
+docs/bad-inputs.md is the same table for readers."""
 import bz2
 import errno
 import fcntl

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Squashfs images that can't be: each field that leads somewhere leads where it may not.
+"""Squashfs images with wrong fields: each field that is a position or a number has a value that
+is not allowed.
 
-Tried by method=extract and method=mount: both refuse before anything is made, by the image's name
-and what is wrong with it. What mounts all the same and fails later is in squashfs-test.
-"""
+Each image is tried with method=extract and with method=mount. Both refuse it before anything is
+made, and the message has the name of the image and the defect. Images that can be mounted and
+fail later are in squashfs-test."""
 import os
 import re
 import sys

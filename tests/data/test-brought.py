@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What people bring to clusters: caches, shards, checkouts, trees of other programs, and names,
-links and modes that surprise. Each is made by a script and staged; a tool that people know gives
-the expected tree: cp -a, cp -rL, tar, bsdtar, unzip."""
+"""Directories that users have on clusters: caches, shards, checkouts, trees of other programs,
+and unusual names, links and modes. A script makes each of them, and it is staged. The expected
+tree is made by a known tool: cp -a, cp -rL, tar, bsdtar or unzip."""
 import os
 import subprocess
 import sys

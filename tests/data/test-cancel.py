@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The end of a worker, whatever brings it: nothing is left, and nobody waits for a dead file
-system."""
+"""A worker ends, for any reason. Nothing is left, and no process waits for a file system that
+does not answer."""
 import os
 import sys
 import tarfile

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sources that change, fail or are peculiar while they are staged: never ready with a wrong tree.
+"""Sources that change, fail or are unusual while they are staged. A dataset with a wrong tree is
+never ready.
 
-The library of SLOW_GATE holds the worker at a known place while the source is changed.
-"""
+The library of SLOW_GATE stops the worker at a known place while the source is changed."""
 import errno
 import hashlib
 import io

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Every failure is one sentence: what it is about (the path), the cause, and behind "; " the
-hint."""
+"""Each failure is one sentence: the path, the cause, and after "; " the hint."""
 import gzip
 import io
 import os

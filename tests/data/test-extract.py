@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Archives, opened by a real worker: equal to what `tar -x` makes, and never what an archive
-wants."""
+"""A real worker extracts archives. The result is the same as that of `tar -x`, and nothing is
+written outside of the dataset."""
 import errno
 import gzip
 import hashlib

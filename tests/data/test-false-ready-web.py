@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Servers that lie at random: ready is never given to anything but what one state of the object
-was, whole.
+"""Servers that send wrong answers at random. A dataset is ready only if it is one complete
+version of the object.
 
-Each answer may be cut, have other lengths or parts than it says, broken chunks, another ETag, or be
-of another state of the object; with verify=sha256: it may also be changed and say nothing of it.
-STAGE_TEST_ROUNDS and STAGE_TEST_SEED.
-"""
+Each answer may be truncated, announce other lengths or parts than it has, have broken chunks or
+another ETag, or belong to another version of the object. With verify=sha256:, an answer may also
+have changed bytes without any other sign. STAGE_TEST_ROUNDS and STAGE_TEST_SEED set the number
+of rounds and the random numbers."""
 import concurrent.futures
 import email.utils
 import gzip

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Inputs that are damaged at random: ready is never given to another tree than was packed.
+"""Inputs that are damaged at random. A dataset is ready only if its tree is the tree that was
+packed.
 
-With verify=sha256: whatever was changed; without it what is cut, and what is changed in a format
-that has checksums of its content (a plain tar, an image or .lzma has none of them).
-STAGE_TEST_ROUNDS, STAGE_TEST_SEED and STAGE_TEST_TURN.
-"""
+With verify=sha256:, this holds for any change. Without it, this holds for truncated inputs, and
+for changes in formats that have checksums of their content (a plain tar, an image and .lzma have
+none). STAGE_TEST_ROUNDS, STAGE_TEST_SEED and STAGE_TEST_TURN choose the rounds."""
 import gzip
 import hashlib
 import lzma

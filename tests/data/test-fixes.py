@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The fix in a message is one that works: each input is staged by `stagectl run`, as a user types it, the message is read, its
-fix is applied as it is written, and what is staged then has the expected files. A command in a message is run from the message,
-so a message with another command is another test. docs/bad-inputs.md has these messages."""
+"""The fix in a message works. `stagectl run` stages each input as a user types it. The test
+reads the message, applies its fix as it is written, and compares the files that are staged then.
+A command is taken from the message itself. docs/bad-inputs.md has these messages."""
 import bz2
 import glob
 import gzip

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One copy for all nodes of a job on a tier that they share. Several workers play the nodes."""
+"""All nodes of a job share one copy on a shared tier. Several workers play the nodes."""
 import os
 import signal
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""keep=: what a worker leaves for the user's next job, and what it finds of an earlier one's."""
+"""keep=: what a worker leaves for the user's next job, and what it finds from an earlier job."""
 import fcntl
 import glob
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What people bring, and what they mean by it: files that are archives inside, and archives that the tools
-of others read. Where there is such a tool, its answer is the expected one."""
+"""Files whose meaning is not clear from the name: files that are archives inside, and archives
+that the tools of other projects read. If there is such a tool, its result is the expected one."""
 import bz2
 import gzip
 import io

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tars that are mounted: how their index is made and kept, and what it takes."""
+"""Mounted tars: how their index is made and kept, and how much memory it needs."""
 import importlib.util
 import io
 import os

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""What a build without squashfs images and mounts says of them.
-
-Red where it blames /dev/fuse, the site or the file.
-"""
+"""The messages of a build without support for squashfs images and mounts. The test fails if a
+message blames /dev/fuse, the site or the file."""
 import os
 import re
 import sys

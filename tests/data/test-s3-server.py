@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The same against a server of S3 that is not ours, which computes each signature itself, knows
-nothing of encoding-type= and gives a thousand keys a page (tests/lib/s3)."""
+"""The tests of S3 against a server of another project. It computes each signature itself, does
+not know encoding-type=, and has a thousand keys on a page (tests/lib/s3)."""
 import hashlib
 import json
 import os

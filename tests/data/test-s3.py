@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Objects and trees of S3. The server checks each signature by a reading of its own; keys come from
-~/.aws/credentials of a user whose home is the test's: the tests run in a mount namespace of
-their own."""
+"""Objects and directories of S3. The server checks each signature with its own code. The keys
+come from ~/.aws/credentials of a user whose home belongs to the test: the tests run in their own
+mount namespace."""
 import gzip
 import hashlib
 import os

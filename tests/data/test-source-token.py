@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """When a source may be read: token files and jitter (daemon/worker/source-token.h).
 
-Each was seen failing: with a worker that takes no turn, or takes waiting for a stall of the source.
-"""
+Each test was seen failing with a worker that takes no token, or that counts the wait for a token
+as a stall of the source."""
 import fcntl
 import os
 import time

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real workers and stage-fetch against a server that misbehaves: what is ready is whole, and what
-is not says why. The server notes what it was asked."""
+"""Real workers and stage-fetch with a server that misbehaves. A dataset that is ready is
+complete, and the message of a failed one has the reason. The server records the requests."""
 import base64
 import errno
 import glob

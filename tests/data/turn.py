@@ -1,5 +1,5 @@
-"""Which of a test's random rounds are run: all, or with STAGE_TEST_TURN=I/N every N-th block of
-them."""
+"""Chooses which random rounds of a test are run: all, or with STAGE_TEST_TURN=I/N every N-th
+block of them."""
 import os
 
 BLOCK = 20  # rounds: what depends on a round's number modulo 4, 5 or 10 is in each block

@@ -1,8 +1,6 @@
-"""A web server that does what servers should not: breaks off, stalls, lies, redirects, changes its
-mind.
-
-Each path is a Thing; its fields say how it behaves, lists are used up one request after the
-other."""
+"""A web server that misbehaves: it closes connections, stalls, sends wrong lengths, redirects,
+or changes the object. Each path is a Thing whose fields say how it behaves. If a field is a
+list, each request uses the next element."""
 import email.utils
 import os
 import re

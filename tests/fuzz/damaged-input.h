@@ -1,5 +1,5 @@
 /*
- * damaged-input: sound archives and images, and damage to them.
+ * damaged-input: intact archives and images, and functions that damage them.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* The index of a tar: what it has is what extraction reads, and it has nothing where that fails. */
+/*
+ * The index of a tar. It has the members that extraction reads, and it is empty if extraction
+ * fails.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

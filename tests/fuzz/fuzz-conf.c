@@ -1,4 +1,4 @@
-/* The configuration, from a file; and what its rules say to a source. */
+/* The configuration, read from a file, and the decisions of its rules about a source. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/config/conf-internal.h"

@@ -1,8 +1,8 @@
 /*
- * A job's daemon between its keeper, its workers and two clients, each of which says what it likes:
- * packets of a byte that says who speaks, two bytes of size, and what is said. The keeper keeps to
- * its rules, clients and workers need not. Whatever comes, no state is left but by the table, each
- * answer is a message, and nothing is lost at the end.
+ * A job's daemon with its keeper, its workers and two clients. The input is a sequence of packets:
+ * a byte for the sender, two bytes for the size, and the content. The keeper follows the protocol;
+ * clients and workers may send anything. Whatever is sent, each change of a state is in the table,
+ * each answer is a valid message, and nothing is leaked at the end.
  */
 #include "tests/fuzz/fuzz.h"
 

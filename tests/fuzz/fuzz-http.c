@@ -1,10 +1,9 @@
 /*
- * What a web server answers, over several tries: a byte that says what is asked for, then packets
- * of a kind and two bytes of size: lines of a head, so many bytes of the body, the end of a try.
- *
- * The body is what the head says it is a part of, so that each byte that is taken can be held
- * against the object's at that place. No more comes than a length says: that is libcurl's to see
- * to.
+ * The answers of a web server, over several tries. The input is a byte that says what is requested,
+ * and then packets. Each packet has a kind and two bytes of size: lines of a head, a number of
+ * bytes of the body, or the end of a try. The bytes of the body are those of the object at the
+ * place that the head announces, so each accepted byte can be compared with the object. A body
+ * never has more bytes than its length says, because libcurl checks this.
  */
 #include "tests/fuzz/fuzz.h"
 

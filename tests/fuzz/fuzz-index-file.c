@@ -1,4 +1,7 @@
-/* The index of a tar in a file: whatever it says, its entries lie in the archive and are a tree. */
+/*
+ * The file with the index of a tar. Whatever the file contains, the entries are inside the archive
+ * and form a tree.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include <endian.h>

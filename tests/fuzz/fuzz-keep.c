@@ -1,7 +1,7 @@
 /*
- * The record of a dataset that was kept, torn or of another boot, and names beside it: the first
- * byte says whether the input is the file as it lies there, with this boot in front or not, the
- * fields of a record that is written and read back, or a name.
+ * The record of a kept dataset, incomplete or from another boot, and the names beside it. The first
+ * byte says whether the input is the whole file, a file that begins with this boot, the fields of a
+ * record that is written and read back, or a name.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-/* What a file is by its first bytes, and what a tar's headers say that it will take. */
+/* The type of a file by its first bytes, and the space that a tar needs by its headers. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/dataset/member-path.h"

@@ -1,6 +1,6 @@
 /*
- * The record of what is to be taken away. The first bit of the input says how it is read: as the
- * file itself, or as paths that are recorded, with a crash in the middle of the last line.
+ * The list of what must be removed. The first bit of the input says how it is read: as the file
+ * itself, or as paths that are recorded, with a crash in the middle of the last line.
  */
 #include "tests/fuzz/fuzz.h"
 

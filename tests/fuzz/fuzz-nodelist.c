@@ -1,8 +1,8 @@
 /*
- * Lists of nodes as Slurm writes them. One that names thousands of nodes takes a thousand times as
- * long as others and tells little more: of those one in 256 is read as it is, of the others commas
- * take the places of dashes and the end is cut off, until they name fewer. Which one is told by the
- * sum of the bytes: what is made of an input that was read is not read as well.
+ * Lists of nodes as Slurm writes them. A list of thousands of nodes takes a thousand times as long
+ * as others and tests little more. So only one in 256 of these is read unchanged. In the others,
+ * commas replace dashes and the end is cut off until the list has fewer nodes. The sum of the bytes
+ * decides which lists are read unchanged.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * Notes of stage-broadcast: the first bit says whether the input is a file that lies where a note
- * is looked for, or a note's own fields, which are written and read back.
+ * Notes of stage-broadcast. The first bit says whether the input is the file of a note, or the
+ * fields of a note, which is written and read back.
  */
 #include "tests/fuzz/fuzz.h"
 

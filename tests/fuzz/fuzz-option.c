@@ -1,4 +1,6 @@
-/* The value of --stage-data: what is read is written and reads back to the same. */
+/*
+ * The value of --stage-data. A value that was read is written, and reading it again gives the same.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/dataset/dataset.h"

@@ -1,8 +1,8 @@
 /*
- * What the manager, whom an attacker may have taken over, may say to the keeper, which is root:
- * privileged operations of any content, descriptors beside them. No call of theirs reaches the
- * kernel: each is held against what root may do at all, and answered as the input has it, so that
- * all goes well or ill.
+ * The requests of a manager that an attacker has taken over to the keeper, which is root:
+ * privileged operations with any content, with or without descriptors. No system call of the keeper
+ * reaches the kernel. Each call is compared with what root may do at all, and the input decides
+ * whether it succeeds or fails.
  */
 #include "tests/fuzz/privops-input.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * Texts of the kernel's, with names in them that users choose: the first byte says which. What a
- * name holds must not change what is read beside it.
+ * Files of the kernel that contain names which users choose. The first byte says which file. A name
+ * must not change what is read from the rest of the file.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * What stage-mover knows of a copy: the first byte says whether the input is such a file, or the
- * lines of one, which are written and read back.
+ * The record of a copy that stage-mover makes. The first byte says whether the input is such a
+ * file, or lines that are written and read back.
  */
 #include "tests/fuzz/fuzz.h"
 

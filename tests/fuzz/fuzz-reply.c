@@ -1,6 +1,6 @@
 /*
- * What a daemon answers, as packets (two bytes of size each), and what is shown of it: whatever it
- * says, nothing of it acts on a terminal.
+ * The answers of a daemon, as packets (two bytes of size each), and what stagectl prints about
+ * them. Nothing in the output is a control sequence for the terminal.
  */
 #include "tests/fuzz/fuzz.h"
 

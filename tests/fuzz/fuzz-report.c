@@ -1,6 +1,6 @@
 /*
- * Lines of nodes that report through srun, a message that is written and read back as such lines,
- * or a file of `stagectl report --save`: the first byte says which.
+ * The first byte says what the input is: lines of nodes that report through srun, a message that is
+ * written and read back as such lines, or a file of `stagectl report --save`.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,7 @@
 /*
- * The site's rules: a pattern and a source, a line each. What a rule lets in lies beneath the part
- * of the pattern that has no wildcards, which is worked out here in another way.
+ * The site's rules: the input has a pattern and a source, one on each line. A source that a rule
+ * allows is below the part of the pattern that has no wildcards. The test computes this in another
+ * way.
  */
 #include "tests/fuzz/fuzz.h"
 

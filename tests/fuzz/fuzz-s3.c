@@ -1,6 +1,6 @@
 /*
- * A page of a listing, an error of S3, or a file with keys. What it takes for objects has keys and
- * sizes, and a key that passes for a path has no component that leads out.
+ * A page of a listing, an error of S3, or a file with keys. Each object of a listing has a key and
+ * a size. A key that is accepted as a path has no component that leads out of the dataset.
  */
 #include "tests/fuzz/fuzz.h"
 

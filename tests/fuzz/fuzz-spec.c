@@ -1,4 +1,4 @@
-/* What comes to the nodes in the job's environment, which the user can forge. */
+/* The spec that nodes read from the job's environment. Users can forge it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/config/spec.h"

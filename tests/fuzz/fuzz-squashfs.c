@@ -1,4 +1,7 @@
-/* An image: its check, and then all that a server would read of it, whatever the check said. */
+/*
+ * An image: first its check, then everything that a server would read of it, even if the check has
+ * failed.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * What squeue says about jobs, as stagingd reads it where slurmd is gone. Beside it the same is
- * read by a reader that is slow and simple; and a job that lives and is put in front or behind
- * makes all of it say that it lives, or else it is not understood.
+ * The output of squeue, as stagingd reads it if slurmd is gone. A slow and simple reader reads the
+ * same text, and the results are compared. If a line of a running job is added at the beginning or
+ * at the end, the result is that the job runs, or that the text is not understood.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-/* The keeper's record, torn or of another version. */
+/* The keeper's record, incomplete or of another version. */
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

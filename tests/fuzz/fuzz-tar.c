@@ -1,4 +1,4 @@
-/* A tar, by our reader and what it hands over to libarchive. */
+/* A tar, read by our reader, and by libarchive if our reader passes it on. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/dataset/member-path.h"

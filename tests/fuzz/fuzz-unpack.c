@@ -1,7 +1,7 @@
 /*
- * What is compressed: the first byte says how. One in sixteen is unpacked by threads: starting them
- * takes longer than an input. The limit on memory, which sanitizers are far above, is not tried
- * each time, and blocks are mapped once.
+ * Compressed data. The first byte says the format. One in sixteen inputs is decompressed by
+ * threads, because starting threads takes longer than an input. The limit on memory is not tried
+ * with each input, because sanitizers use far more memory than it allows. Blocks are mapped once.
  */
 #include "tests/fuzz/fuzz.h"
 

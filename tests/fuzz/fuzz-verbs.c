@@ -1,6 +1,6 @@
 /*
- * What stagingd, a process of the user's, may say to the manager, whom root believes: packets of
- * any size and number, descriptors beside them. What the verbs do is held against what they may do.
+ * The messages of stagingd, a process of the user, to the manager: packets of any size and number,
+ * with or without descriptors. What the verbs do is compared with what they may do.
  */
 #include "tests/fuzz/fuzz.h"
 

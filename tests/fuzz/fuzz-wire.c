@@ -1,6 +1,6 @@
 /*
- * Packets on a socket: two bytes of size, one that says how many descriptors lie beside it and how
- * many of them are wanted, then the bytes.
+ * Packets on a socket. The input has two bytes of size, one byte for the number of descriptors that
+ * are sent and expected, and then the content.
  */
 #include "tests/fuzz/fuzz.h"
 

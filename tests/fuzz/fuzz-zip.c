@@ -1,4 +1,7 @@
-/* A zip: the first bit says whether by its directory or as it comes along in another archive. */
+/*
+ * A zip. The first bit says whether it is read by its central directory, or as a stream inside
+ * another archive.
+ */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/engines/archive/decode.h"

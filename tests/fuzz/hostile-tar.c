@@ -1,6 +1,7 @@
 /*
- * A name or a target of a link is drawn from few words, so that names meet, and goes up three
- * times at most: beneath the levels of struct oracle nothing is reached that is not ours.
+ * The names of members and the targets of links are made of few words, so that they often collide.
+ * They go up at most three levels. struct oracle has more levels than that, so nothing outside of
+ * it is reached.
  */
 #include "tests/fuzz/hostile-tar.h"
 

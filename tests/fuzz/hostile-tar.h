@@ -1,7 +1,8 @@
 /*
- * hostile-tar: random tars that try to get out of the directory that they are opened in: links,
- * "..", absolute names, names twice, directories replaced by links, links that bring data along,
- * names in pax and GNU records, sparse files, devices, all dialects, wrong sums and sizes.
+ * hostile-tar: random tars that try to get out of the directory into which they are extracted. They
+ * have links, "..", absolute names, repeated names, directories replaced by links, links with data,
+ * names in pax and GNU records, sparse files, devices, members in all dialects, and wrong checksums
+ * and sizes.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * An input may take ten seconds of processor time. libFuzzer's own limit goes by the clock, which
- * goes on while others have the machine or all of the processes are stopped; it is for what waits
- * for ever.
+ * An input may take ten seconds of CPU time. libFuzzer's own limit is in seconds of real time.
+ * These also pass while other programs use the CPUs or all processes are stopped. libFuzzer's limit
+ * is for inputs that wait for ever.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
- * oracle: what the programs share that put whole archives and images through the real stagers and
- * look at what came of it: a directory of their own in memory, random numbers that can be repeated,
- * and a worker's surroundings without a daemon (oracle.c).
+ * oracle: functions that are shared by the programs that stage whole archives and images with the
+ * real stagers and check the result: a directory in memory, random numbers that can be repeated,
+ * and the environment of a worker without a daemon (oracle.c).
  */
 #pragma once
 

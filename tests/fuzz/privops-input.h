@@ -1,6 +1,7 @@
 /*
- * privops-input: an input as privileged operations of a manager: after its first byte one after the
- * other, each with a head of a fixed size. For the targets that differ in what is below the keeper.
+ * privops-input: reads an input as the privileged operations of a manager. The operations follow
+ * the first byte; each has a head of a fixed size. The targets that use it differ in what is below
+ * the keeper.
  */
 #pragma once
 

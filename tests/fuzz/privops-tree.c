@@ -1,7 +1,7 @@
 /*
- * The tree has what a keeper may touch beside what it may not: another job, what others have left,
- * directories and links of users', a tier, groups, the site's files. Files are known by their
- * inodes, so what was moved is seen to be the same.
+ * The tree has objects that a keeper may change and objects that it may not: another job, leftovers
+ * of other jobs, directories and links of users, a tier, cgroups, and files of the site. Files are
+ * identified by their inodes, so a file that was moved is recognised.
  */
 #include "tests/fuzz/privops-tree.h"
 

@@ -1,6 +1,6 @@
 /*
- * privops-tree: the file system below the keeper of fuzz-privops-tree.c, and what may change in it
- * by any privileged operations. What is in it, and how it is read, is scratch-tree.h's.
+ * privops-tree: the file system below the keeper of fuzz-privops-tree.c, and a table of what
+ * privileged operations may change in it. scratch-tree.h fills it and reads it.
  */
 #pragma once
 

@@ -1,9 +1,8 @@
 /*
- * scratch-tree: a small file system of this process's own, which is mounted nowhere: filled from a
- * table, and read as a list, to see what was changed in it. It needs root, who gives files away in
- * it.
- *
- * What it can't do ends the process, as a test that does nothing would pass.
+ * scratch-tree: a small file system that only this process sees, because it is mounted nowhere. It
+ * is filled from a table, and read as a list to find what has changed. It needs root, because its
+ * files belong to several users. If it cannot do something, it ends the process: a test that does
+ * nothing would otherwise pass.
  */
 #pragma once
 

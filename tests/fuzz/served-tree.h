@@ -1,6 +1,6 @@
 /*
- * served-tree: what a tree is, and what the server of mounts shows of one, request by request as
- * the kernel would ask.
+ * served-tree: a description of a tree, and a function that reads a tree from the image server,
+ * request by request, as the kernel would.
  */
 #pragma once
 
