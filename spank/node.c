@@ -14,7 +14,7 @@
 #include "common/protocol/sluid.h"
 #include "common/util/cleanup.h"
 #include "spank/keeper-call.h"
-#include "spank/step-item.h"
+#include "spank/step.h"
 
 /*
  * Start of the keeper. slurmd calls job_prolog, which starts the keeper outside of the job: with

@@ -10,7 +10,14 @@
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
 #include "spank/slurm-compat.h"
-#include "spank/step-item.h"
+
+/* Returns the value of a variable in the step's environment, or NULL if it is not set. The caller
+ * frees. */
+char *step_get_env(spank_t sp, const char *name);
+
+/* Returns whether the job is a component of a heterogeneous job other than the first. It then has
+ * the environment of the first component. */
+bool step_is_of_later_component(spank_t sp, uint32_t job_id);
 
 /* Set in a batch step whose script was held. The steps that the script starts inherit it. */
 #define STEP_ENV_HELD "SLURM_SPANK_STAGE_HELD"

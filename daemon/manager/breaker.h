@@ -16,7 +16,15 @@
 #define BREAKER_LIMIT 3
 #define BREAKER_WINDOW_MS (60 * 60 * 1000)
 
-/* STAGE_RUN_DIR must be open for both functions (jobdir_open_base()). */
+struct jobdir;
+struct state;
+
+/* STAGE_RUN_DIR must be open for these functions (jobdir_open_base()). */
+
+/* Reports the death of a keeper that nobody has asked to end, once: in the log, in the node's
+ * metrics and to the breaker. The record names no keeper after that. The caller must hold the lock
+ * of d, and st must be its record. */
+void breaker_report_death(const struct jobdir *d, struct state *st);
 
 /* Counts a keeper that died without cleaning up. Returns true if the breaker has opened. */
 bool breaker_count(void);

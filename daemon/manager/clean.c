@@ -39,7 +39,7 @@
 #include "common/util/error.h"
 #include "common/util/log.h"
 #include "daemon/manager/privops.h"
-#include "daemon/manager/death.h"
+#include "daemon/manager/breaker.h"
 #include "daemon/manager/cgroup-join.h"
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
@@ -449,7 +449,7 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 			 * took. A directory that was moved aside had a clean-up before, or a job's
 			 * manager wrote its record. */
 			if (!told && !d.id.aside_ms)
-				death_report(&d, &st);
+				breaker_report_death(&d, &st);
 			st.ending = true;
 			jobdir_write_state(&d, &st);
 			if (o->only_uid && st.uid && st.uid != o->only_uid)

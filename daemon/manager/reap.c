@@ -39,7 +39,6 @@
 #include "common/util/log.h"
 #include "daemon/manager/breaker.h"
 #include "daemon/manager/clean.h"
-#include "daemon/manager/death.h"
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/joblife.h"
@@ -91,7 +90,7 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	record.job_id = d->id.job_id;
 	l->has_record = r == 0;
 	l->fate = FATE_ASK;
-	death_report(d, &record);
+	breaker_report_death(d, &record);
 	switch (joblife_look(&record)) {
 	case JOBLIFE_OVER:
 		return FATE_GO;

@@ -10,7 +10,10 @@
  */
 #include "daemon/stagingd/job-over.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,9 +21,9 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "daemon/stagingd/async.h"
 #include "daemon/stagingd/job-info.h"
-#include "daemon/stagingd/slurmd.h"
 
 #define FIRST_LOOK_MS 1000
 #define SEEN_WITHIN_MS 120000
@@ -28,6 +31,63 @@
 #define NO_PIDFD_MS 40000
 #define ASK_MS 15000
 #define N_OVER 2
+
+/* Reads a file in /proc/<pid> into buf and NUL-terminates it. Returns 0 or -errno. */
+static int read_proc(pid_t pid, const char *name, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[40];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, size - 1);
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	return 0;
+}
+
+/* Debian's /usr/sbin/slurmd is a link to slurmd-wlm; the process gets this name when it executes
+ * itself again (scontrol reconfigure). */
+static bool is_name(const char *comm)
+{
+	return strcmp(comm, "slurmd\n") == 0 || strncmp(comm, "slurmd-", 7) == 0 ||
+	       strcmp(comm, "psid\n") == 0;
+}
+
+/* Returns whether the process is a slurmd that has not ended, or psid, which replaces it on
+ * ParaStation machines. A process can choose its name in /proc, so its owner is checked, too:
+ * otherwise a user could pretend that slurmd runs. A child that slurmd has forked has slurmd's name
+ * until it executes another program. If such a child was found by mistake, its end is noticed soon,
+ * and slurmd is looked for again. */
+static bool slurmd_is(pid_t pid)
+{
+	char comm[32], status[1024];
+
+	if (read_proc(pid, "comm", comm, sizeof(comm)) < 0 || !is_name(comm))
+		return false;
+	return read_proc(pid, "status", status, sizeof(status)) == 0 &&
+	       strstr(status, "\nUid:\t0\t") && !strstr(status, "\nState:\tZ") &&
+	       !strstr(status, "\nState:\tX");
+}
+
+/* Searches all processes. Returns the pid of slurmd; 0: it does not run; -EACCES: processes of
+ * other users are hidden (proc is mounted with hidepid), so nothing is known. */
+static pid_t slurmd_find(void)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	char comm[32];
+	uint32_t pid;
+
+	if (!dir || read_proc(1, "comm", comm, sizeof(comm)) < 0)
+		return -EACCES;
+	while ((e = readdir(dir)))
+		if (parse_uint32(e->d_name, &pid) == 0 && slurmd_is((pid_t)pid))
+			return (pid_t)pid;
+	return 0;
+}
 
 static void forget_slurmd(struct job_over *o)
 {
