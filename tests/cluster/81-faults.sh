@@ -384,27 +384,41 @@ test_the_end_of_a_job_is_seen_without_slurmd() {
 	assert_nodes_fine
 }
 
-# As often as the controller is told, and each slurmd once
-readonly test_reconfigured_and_restarted_while_staging_seconds=180
+# staging_begun NODE ID: has its worker written a file?
+staging_begun() {
+	on "$1" find "/run/stage-data/$2/t/.stage/tmp" -type f -print -quit 2>/dev/null | grep -q .
+}
+
+# The controller is told 50 times, and each slurmd is restarted once. The sources hang until that is
+# over, however long it takes: some releases need a second for each time.
+readonly test_reconfigured_and_restarted_while_staging_seconds=300
 # Fails when the reaper of slurmd's start ends keepers that are alive.
 test_reconfigured_and_restarted_while_staging() {
 	local id i node
 
 	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/**\nMaxRate=600K'
 	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	for node in n1 n2 n3; do
+		gate_close $node
+	done
 	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
 		<<<'srun -N3 bash -c "cat \$STAGE_DATA_PATH_T/*/* | cksum"')
 	for node in n1 n2 n3; do
-		wait_until 10 on $node pgrep -x stage-worker
+		gate_open $node
+		wait_until 20 staging_begun $node "$id"
+		on $node kill -STOP "$(cat "$work/gate.$node")"
 	done
 	for ((i = 0; i < 50; i++)); do
 		on ctl scontrol reconfigure
 		[[ $i != 25 ]] || for node in n1 n2 n3; do
-			assert on $node pgrep -x stage-worker
 			"$cluster" slurmd-restart $node &
 		done
 	done
 	wait
+	for node in n1 n2 n3; do
+		assert on $node pgrep -x stage-worker
+		gate_open $node
+	done
 	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a
 	# minute.
 	job_done "$id" 110
