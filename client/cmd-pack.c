@@ -24,12 +24,13 @@
 #include "common/util/path.h"
 #include "common/util/suffix.h"
 
-enum { OPT_IF_MISSING = 256, OPT_SHARDS, OPT_FORCE };
+enum { OPT_IF_MISSING = 256, OPT_SHARDS, OPT_FORCE, OPT_LINKS };
 
 static const struct option options[] = {
 	{ "if-missing", no_argument, NULL, OPT_IF_MISSING },
 	{ "shards", required_argument, NULL, OPT_SHARDS },
 	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "links", required_argument, NULL, OPT_LINKS },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ 0 },
 };
@@ -176,6 +177,12 @@ static int cmd_pack_run(int argc, char **argv)
 		case OPT_FORCE:
 			force = true;
 			break;
+		case OPT_LINKS:
+			if (strcmp(optarg, "follow") && strcmp(optarg, "keep"))
+				return output_usage(argv[0], "--links is follow or keep, not '%s'",
+						    optarg);
+			p.follow = !strcmp(optarg, "follow");
+			break;
 		case 'q':
 			quiet = true;
 			break;
@@ -213,7 +220,7 @@ static int cmd_pack_run(int argc, char **argv)
 
 const struct cmd cmd_pack = {
 	.name = "pack",
-	.args = "[--if-missing] [--force] [--shards SIZE] [-q] DIR OUT",
+	.args = "[--if-missing] [--force] [--links follow|keep] [--shards SIZE] [-q] DIR OUT",
 	.summary = "pack a directory of small files into a squashfs image or tar shards",
 	.help = "Makes a squashfs image OUT from the directory DIR, with settings that suit "
 		"training\n"
@@ -229,6 +236,8 @@ const struct cmd cmd_pack = {
 		"                  in .tar\n"
 		"  --if-missing    do nothing if the result exists\n"
 		"  --force         replace an image OUT that exists; without it, that is an error\n"
+		"  --links follow  pack what links lead to, as cp -L copies it; the default is "
+		"--links keep\n"
 		"  -q, --quiet     no progress\n"
 		"\n"
 		"The result appears when it is complete. If several processes make the same OUT, "

@@ -8,16 +8,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/output.h"
+#include "client/tar-writer.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/strutil.h"
-
-#define MAX_DEPTH 256
 
 void pack_list_deinit(struct pack_list *l)
 {
@@ -53,9 +54,10 @@ static int pack_list_add_path(struct pack_list *l, const char *path, const struc
 	f = &l->files[l->n_files];
 	*f = (struct pack_file){ .path = strdup(path),
 				 .n_key = get_key_size(path),
-				 .size = (uint64_t)st->st_size,
+				 .size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
 				 .mtime = st->st_mtime,
-				 .mode = st->st_mode & 0777 };
+				 .mode = st->st_mode & 0777,
+				 .is_dir = S_ISDIR(st->st_mode) };
 	if (!f->path)
 		return error_set(err, ENOMEM, "out of memory after %zu files", l->n_files);
 	l->n_files++;
@@ -66,27 +68,64 @@ static int pack_list_add_path(struct pack_list *l, const char *path, const struc
 static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned depth,
 		struct error *err);
 
+static int refuse_link(int dirfd, const char *name, const char *path, int errnum, struct error *err)
+{
+	char to[PATH_MAX] = "";
+
+	if (errnum == ELOOP)
+		return error_set(err, ELOOP,
+				 "%s is a link that leads back to itself; remove the link", path);
+	if (errnum != ENOENT || readlinkat(dirfd, name, to, sizeof(to) - 1) < 0)
+		return error_errno(err, errnum, "look at %s", path);
+	return error_set(err, ENOENT,
+			 "%s leads to %s, which is not there; get it (git annex get, for "
+			 "example), or remove the link",
+			 path, to);
+}
+
+/* Refuses a link to a directory above it: following it would never end. */
+static int check_above(struct pack_list *l, const struct stat *st, const char *path, unsigned depth,
+		       struct error *err)
+{
+	for (unsigned i = 0; i <= depth; i++)
+		if (l->above[i].dev == st->st_dev && l->above[i].ino == st->st_ino)
+			return error_set(err, ELOOP,
+					 "%s is a link to a directory that contains it: following "
+					 "it never ends; remove it, or keep the links "
+					 "(--links=keep)",
+					 path);
+	l->above[depth + 1] = (struct pack_place){ st->st_dev, st->st_ino };
+	return 0;
+}
+
 static int walk_entry(struct pack_list *l, int dirfd, const char *name, const char *path,
 		      unsigned depth, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
 	bool is_link;
+	int r;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_errno(err, errno, "look at %s", path);
 	is_link = S_ISLNK(st.st_mode);
 	if (is_link && fstatat(dirfd, name, &st, 0) < 0) {
 		l->n_skipped++;
-		return 0;
+		return l->follow ? refuse_link(dirfd, name, path, errno, err) : 0;
 	}
-	if (S_ISREG(st.st_mode))
-		return pack_list_add_path(l, path, &st, err);
-	if (!S_ISDIR(st.st_mode) || is_link) {
+	if (!S_ISREG(st.st_mode) && (!S_ISDIR(st.st_mode) || (is_link && !l->follow))) {
 		l->n_skipped++;
 		return 0;
 	}
-	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	l->n_followed += is_link;
+	if (S_ISREG(st.st_mode))
+		return pack_list_add_path(l, path, &st, err);
+	r = check_above(l, &st, path, depth, err);
+	if (r == 0 && l->with_dirs)
+		r = pack_list_add_path(l, path, &st, err);
+	if (r < 0)
+		return r;
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | (is_link ? 0 : O_NOFOLLOW) | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open %s", path);
 	return walk(l, steal_fd(&fd), path, depth + 1, err);
@@ -104,7 +143,7 @@ static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned dep
 		close(dirfd);
 		return error_errno(err, ENOMEM, "read %s", prefix);
 	}
-	if (depth > MAX_DEPTH)
+	if (depth > PACK_MAX_DEPTH)
 		return error_set(err, ELOOP, "%s is nested too deeply", prefix);
 	while (errno = 0, (e = readdir(dir))) {
 		_cleanup_(freep) char *path = NULL;
@@ -136,16 +175,62 @@ static int by_key(const void *a, const void *b)
 
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	_cleanup_(fd_closep) int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	int r;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open the directory");
-	r = walk(l, fd, "", 0, err);
+	l->above[0] = (struct pack_place){ st.st_dev, st.st_ino };
+	r = walk(l, steal_fd(&fd), "", 0, err);
 	if (r < 0)
 		return r;
 	if (l->n_files)
 		qsort(l->files, l->n_files, sizeof(*l->files), by_key);
 	return 0;
+}
+
+int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, char *buffer,
+		  bool (*step)(void *arg, size_t n), void *arg, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	uint64_t left = f->size;
+	ssize_t n;
+	int r;
+
+	if (f->is_dir) {
+		r = tar_writer_add_dir(w, f->path, f->mode, f->mtime);
+		return r < 0 ? error_errno(err, -r, "write the tar") : 0;
+	}
+	fd = openat(dirfd, f->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", f->path);
+	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime);
+	while (r == 0 && left > 0) {
+		n = read(fd, buffer, left < PACK_BUFFER ? (size_t)left : PACK_BUFFER);
+		if (n < 0)
+			return error_errno(err, errno, "read %s", f->path);
+		if (n == 0)
+			return error_set(err, EIO, "%s became shorter while it was read", f->path);
+		r = tar_writer_put(w, buffer, (size_t)n);
+		left -= (uint64_t)n;
+		if (step && !step(arg, (size_t)n))
+			return -EINTR;
+	}
+	return r < 0 ? error_errno(err, -r, "write the tar") : 0;
+}
+
+void pack_list_tell(const struct pack_list *l)
+{
+	const unsigned long long n = l->n_followed;
+
+	if (l->follow && n)
+		output_error("%llu link%s packed as what %s to", n, n == 1 ? " was" : "s were",
+			     n == 1 ? "it leads" : "they lead");
+	if (l->n_skipped)
+		output_error("left out: %llu %s", (unsigned long long)l->n_skipped,
+			     l->follow ? "sockets, FIFOs or devices"
+				       : "dangling links, links to directories or what is no file");
 }
 
 size_t pack_list_get_group(const struct pack_list *l, size_t i)

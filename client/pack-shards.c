@@ -22,7 +22,6 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 
-#define READ_SIZE (1024 * 1024)
 #define MAX_SHARDS 1000000
 
 struct shards {
@@ -56,34 +55,14 @@ bool pack_shards_exist(const char *out)
 	return make_name(path, sizeof(path), out, 0, "") == 0 && access(path, F_OK) == 0;
 }
 
-static int copy_file(struct shards *s, struct tar_writer *w, const struct pack_file *f,
-		     struct error *err)
+static bool count(void *arg, size_t n)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	uint64_t left = f->size;
-	ssize_t n;
-	int r;
+	struct shards *s = arg;
 
-	fd = openat(s->dirfd, f->path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_errno(err, errno, "open %s", f->path);
-	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime);
-	while (r == 0 && left > 0) {
-		if (interrupted)
-			return -EINTR;
-		n = read(fd, s->buffer, left < READ_SIZE ? (size_t)left : READ_SIZE);
-		if (n < 0)
-			return error_errno(err, errno, "read %s", f->path);
-		if (n == 0)
-			return error_set(err, EIO, "%s became shorter while it was read", f->path);
-		r = tar_writer_put(w, s->buffer, (size_t)n);
-		left -= (uint64_t)n;
-		s->done += (uint64_t)n;
-		progress_set(s->pack->progress, "pack", s->done,
-			     s->list->size ? (int)((__uint128_t)s->done * 100 / s->list->size)
-					   : -1);
-	}
-	return r < 0 ? error_errno(err, -r, "write shard %u", s->n_shards - 1) : 0;
+	s->done += n;
+	progress_set(s->pack->progress, "pack", s->done,
+		     s->list->size ? (int)((__uint128_t)s->done * 100 / s->list->size) : -1);
+	return !interrupted;
 }
 
 /* Returns how many files from `first` on fit into one shard: whole groups, and at least one. */
@@ -121,7 +100,7 @@ static int write_shard(struct shards *s, size_t first, size_t n_files, struct er
 	s->n_shards++;
 	r = tar_writer_new(&w, fd);
 	for (size_t i = first; i < first + n_files && r == 0; i++)
-		r = copy_file(s, w, &s->list->files[i], err);
+		r = pack_list_put(&s->list->files[i], w, s->dirfd, s->buffer, count, s, err);
 	if (r < 0)
 		return r;
 	r = tar_writer_end(w);
@@ -180,8 +159,8 @@ static void set_tmp(struct shards *s)
 int pack_shards(const struct pack *p, struct error *err)
 {
 	struct sigaction act = { .sa_handler = on_signal }, old_int, old_term;
-	_cleanup_(pack_list_deinit) struct pack_list list = { 0 };
-	_cleanup_(freep) char *buffer = malloc(READ_SIZE);
+	_cleanup_(pack_list_deinit) struct pack_list list = { .follow = p->follow };
+	_cleanup_(freep) char *buffer = malloc(PACK_BUFFER);
 	_cleanup_(fd_closep) int dirfd = -1;
 	struct shards s = { .pack = p, .list = &list, .buffer = buffer };
 	int r;
@@ -197,10 +176,7 @@ int pack_shards(const struct pack *p, struct error *err)
 		return r;
 	if (list.n_files == 0)
 		return error_set(err, ENOENT, "%s has no files", p->dir);
-	if (list.n_skipped)
-		output_error(
-			"left out: %llu dangling links, links to directories or what is no file",
-			(unsigned long long)list.n_skipped);
+	pack_list_tell(&list);
 	interrupted = 0;
 	sigaction(SIGINT, &act, &old_int);
 	sigaction(SIGTERM, &act, &old_term);

@@ -42,6 +42,7 @@ struct image {
 	size_t n_number;
 	int percent;
 	int out_fd, err_fd;
+	struct pack_feed feed; /* with links=follow: the tar that mksquashfs reads */
 };
 
 static unsigned get_memory_mib(void)
@@ -54,7 +55,7 @@ static unsigned get_memory_mib(void)
 
 static void exec_mksquashfs(const struct image *im, bool modern, int out, int err)
 {
-	char cpus[16], memory[16], when[32];
+	char cpus[16], memory[16], when[32], mode[8], uid[16], gid[16];
 	const char *argv[32];
 	struct stat st;
 	size_t n = 0;
@@ -65,7 +66,7 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 	snprintf(when, sizeof(when), "%lld",
 		 stat(im->pack->dir, &st) == 0 ? (long long)st.st_mtime : 0);
 	argv[n++] = "mksquashfs";
-	argv[n++] = im->pack->dir;
+	argv[n++] = im->pack->follow ? "-" : im->pack->dir;
 	argv[n++] = im->tmp;
 	argv[n++] = "-noappend";
 	argv[n++] = "-no-xattrs";
@@ -83,6 +84,19 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 		argv[n++] = "3";
 		argv[n++] = "-mkfs-time";
 		argv[n++] = when;
+	}
+	if (im->pack->follow) {
+		snprintf(mode, sizeof(mode), "%o", st.st_mode & 0777);
+		snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
+		snprintf(gid, sizeof(gid), "%u", (unsigned)getegid());
+		argv[n++] = "-tar";
+		argv[n++] = "-root-mode";
+		argv[n++] = mode;
+		argv[n++] = "-force-uid";
+		argv[n++] = uid;
+		argv[n++] = "-force-gid";
+		argv[n++] = gid;
+		null = im->feed.fd;
 	}
 	argv[n] = NULL;
 	unsetenv("SOURCE_DATE_EPOCH"); /* mksquashfs refuses -mkfs-time if it is set */
@@ -206,6 +220,27 @@ static int run_once(struct image *im, bool modern)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Does the same with links=follow, where mksquashfs reads a tar. If the tar has a failure, err has
+ * it, and the result is negative. */
+static int run_fed(struct image *im, bool modern, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r, fed;
+
+	if (!im->pack->follow)
+		return run_once(im, modern);
+	r = pack_feed_start(&im->feed, im->pack, err);
+	if (r == 0)
+		r = run_once(im, modern);
+	fed = pack_feed_end(&im->feed, &why);
+	/* if mksquashfs ends early, the tar cannot be written, and if the directory cannot be read,
+	 * mksquashfs fails, too: the cause is reported */
+	if (r == -EINTR || fed == 0 || (fed == -EPIPE && r != 0))
+		return r;
+	*err = why;
+	return fed;
+}
+
 static bool is_too_old(const struct image *im)
 {
 	return strstr(im->tail, "invalid option") || strstr(im->tail, "ompressor") ||
@@ -230,15 +265,14 @@ static void warn_of_links(const struct pack *p)
 	pack_links_count(&links, p->dir);
 	if (links.n)
 		output_error("warning: %llu link%s out of %s (%s), and what is there is not in the "
-			     "image; to have it, copy "
-			     "the directory by cp -rL and pack that, or stage it by links=follow",
+			     "image; to have it, take --links=follow",
 			     (unsigned long long)links.n, links.n == 1 ? " leads" : "s lead",
 			     p->dir, links.first);
 }
 
 int pack_squashfs(const struct pack *p, struct error *err)
 {
-	struct image im = { .pack = p };
+	struct image im = { .pack = p, .feed.fd = -1 };
 	char host[64] = "";
 	int r;
 
@@ -251,18 +285,26 @@ int pack_squashfs(const struct pack *p, struct error *err)
 		return error_set(err, ENAMETOOLONG, "%s is too long a name", p->out);
 	if (unlink(im.tmp) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove %s", im.tmp);
-	warn_of_links(p);
-	r = run_once(&im, true);
+	if (!p->follow)
+		warn_of_links(p);
+	r = run_fed(&im, true, err);
 	if (r > 0 && r != 127 && is_too_old(&im))
-		r = run_once(&im, false);
+		r = run_fed(&im, false, err);
 	if (r == 0)
 		r = finish(&im, err);
+	else if (r < 0 && err->code)
+		; /* err says why the directory could not be read */
 	else if (r == -EINTR)
 		error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
 	else if (r == 127)
 		r = error_set(err, ENOENT,
 			      "there is no mksquashfs here: load or install "
 			      "squashfs-tools, or make shards (--shards 3G)");
+	else if (r > 0 && p->follow && is_too_old(&im))
+		r = error_set(
+			err, EIO,
+			"this mksquashfs is older than 4.5, and cannot follow links: copy the "
+			"directory by cp -rL and pack that, or make shards (--shards 3G)");
 	else if (r > 0)
 		r = error_set(err, EIO, "mksquashfs ended with %d: %s", r, im.tail);
 	else

@@ -14,11 +14,13 @@
 
 struct error;
 struct progress;
+struct tar_writer;
 
 struct pack {
 	const char *dir;     /* absolute, resolved */
 	const char *out;     /* as the user wrote it */
 	uint64_t shard_size; /* 0: a squashfs image */
+	bool follow;	     /* links=follow: links are packed as what they lead to */
 	struct progress *progress;
 	bool locked; /* this process has a lock on OUT, so no other one uses "OUT.tmp" */
 };
@@ -51,19 +53,54 @@ struct pack_file {
 	uint64_t size;
 	time_t mtime;
 	unsigned mode;
+	bool is_dir;
+};
+
+#define PACK_MAX_DEPTH 256
+
+struct pack_place {
+	dev_t dev;
+	ino_t ino;
 };
 
 struct pack_list {
 	struct pack_file *files;
 	size_t n_files, n_allocated;
 	uint64_t size;	    /* sum of all sizes */
-	uint64_t n_skipped; /* special files, dangling links and links to directories */
+	uint64_t n_skipped; /* special files, and links that are not followed */
+	bool follow;	    /* links=follow; dangling links are an error */
+	bool with_dirs;	    /* directories are entries, too */
+	uint64_t n_followed;
+	/* private: the directories above an entry */
+	struct pack_place above[PACK_MAX_DEPTH + 2];
 };
 
-/* Walks dirfd, which stays the caller's, and sorts by key, then by name. Links to files count as
- * files. */
+/* Set follow and with_dirs first. Walks dirfd, which stays the caller's, and sorts by key, then by
+ * name. Links to files count as files. */
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err);
 void pack_list_deinit(struct pack_list *l);
+/* Prints how many links were followed, and how many entries were left out. */
+void pack_list_tell(const struct pack_list *l);
+
+/* Writes an entry to a tar. buffer: of PACK_BUFFER bytes. step (may be NULL) is called after each
+ * read; if it returns false, the result is -EINTR. */
+#define PACK_BUFFER (1024 * 1024)
+int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, char *buffer,
+		  bool (*step)(void *arg, size_t n), void *arg, struct error *err);
+
+/* ---- a tar of a directory without links, for mksquashfs ---- */
+
+struct pack_feed {
+	int fd;		     /* where the tar is read; -1: closed */
+	pid_t pid;	     /* the process that writes it */
+	struct error *error; /* shared with that process */
+};
+
+/* Starts a process that writes the tar. Prints how many links are followed. */
+int pack_feed_start(struct pack_feed *feed, const struct pack *p, struct error *err);
+/* Waits for the end of the process. Returns 0 if it has written all, or its error. err may be NULL.
+ * Must also be called if pack_feed_start() has failed. */
+int pack_feed_end(struct pack_feed *feed, struct error *err);
 
 /* Returns the number of files from index i on that have the same key. */
 size_t pack_list_get_group(const struct pack_list *l, size_t i);

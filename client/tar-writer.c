@@ -186,8 +186,8 @@ static int put_pax(struct tar_writer *w, const char *path, uint64_t size, time_t
 	return r < 0 ? r : put_padding(w, n);
 }
 
-int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint64_t size,
-		     time_t mtime)
+static int put_entry(struct tar_writer *w, const char *path, char type, unsigned mode,
+		     uint64_t size, time_t mtime)
 {
 	const char *cut = find_cut(path), *name = cut ? cut : path;
 	size_t n_prefix = cut > path ? (size_t)(cut - path) - 1 : 0;
@@ -197,11 +197,22 @@ int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint
 		return -EINVAL;
 	r = put_pax(w, path, size, mtime);
 	if (r == 0)
-		r = put_header(w, path, cut ? n_prefix : 0, name, '0', mode, size, mtime);
+		r = put_header(w, path, cut ? n_prefix : 0, name, type, mode, size, mtime);
 	if (r < 0)
 		return r;
 	w->left = w->size = size;
 	return 0;
+}
+
+int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint64_t size,
+		     time_t mtime)
+{
+	return put_entry(w, path, '0', mode, size, mtime);
+}
+
+int tar_writer_add_dir(struct tar_writer *w, const char *path, unsigned mode, time_t mtime)
+{
+	return put_entry(w, path, '5', mode, 0, mtime);
 }
 
 int tar_writer_put(struct tar_writer *w, const void *data, size_t size)

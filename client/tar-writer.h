@@ -1,6 +1,6 @@
 /*
- * tar-writer: an archive (POSIX pax) of regular files to a descriptor. What does not fit into a
- * ustar header (long names, 8 GiB and more) is written as a pax record.
+ * tar-writer: an archive (POSIX pax) of files and directories to a descriptor. What does not fit
+ * into a ustar header (long names, 8 GiB and more) is written as a pax record.
  *
  * Owners are left out and nothing depends on the machine: the same files give the same bytes.
  */
@@ -25,6 +25,9 @@ DEFINE_FREEP(struct tar_writer, tar_writer_free)
  * the previous file is not complete. */
 int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint64_t size,
 		     time_t mtime);
+
+/* Writes the header of a directory. */
+int tar_writer_add_dir(struct tar_writer *w, const char *path, unsigned mode, time_t mtime);
 
 /* Writes the next bytes of the file. Returns -EFBIG if they exceed its size. */
 int tar_writer_put(struct tar_writer *w, const void *data, size_t size);

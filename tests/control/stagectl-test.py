@@ -1702,6 +1702,47 @@ class Packing(unittest.TestCase):
         os.symlink(f"{self.src}/train", f"{self.src}/absolute")
         self.assertIn("2 links lead out of", stagectl("pack", "-q", "--force", self.src, self.out).stderr)
 
+    def linked(self):
+        """Links to a file, to a directory, and to a directory with a link in it."""
+        os.makedirs(f"{self.top}/hub/d")
+        for name in "1a", "d/f":
+            with open(f"{self.top}/hub/{name}", "w") as f:
+                f.write(name)
+        os.makedirs(f"{self.src}/sub/empty")
+        os.symlink("../hub/1a", f"{self.src}/c")
+        os.symlink(f"{self.top}/hub/d", f"{self.src}/dd")
+        os.symlink("../1a", f"{self.top}/hub/d/in")
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
+    def test_followed_links_are_packed_as_cp_L_copies_them(self):
+        """What they lead to was not in the image; in shards, linked directories were left out."""
+        self.linked()
+        subprocess.check_call(["cp", "-rLp", self.src, f"{self.top}/want"])
+        r = stagectl("pack", "-q", "--links=follow", self.src, self.out)
+        self.assertEqual((r.returncode, r.stderr), (0, "stagectl: 3 links were packed as what they lead to\n"))
+        subprocess.check_call(["unsquashfs", "-q", "-n", "-d", f"{self.top}/got", self.out], stdout=subprocess.DEVNULL)
+        subprocess.check_call(["diff", "-r", f"{self.top}/want", f"{self.top}/got"])
+        modes = [subprocess.check_output(["find", ".", "-printf", "%p %M %Ts\n"], cwd=f"{self.top}/{d}")
+                 for d in ("want", "got")]
+        self.assertEqual(*(sorted(m.split(b"\n")) for m in modes))
+        r = stagectl("pack", "-q", "--links=follow", "--shards=1M", self.src, self.out)
+        self.assertEqual((r.returncode, r.stderr), (0, "stagectl: 3 links were packed as what they lead to\n"))
+        names = subprocess.check_output(["tar", "tf", f"{self.out}-000000.tar"], text=True).split()
+        self.assertEqual([n for n in names if n[0] != "t"], ["c", "dd/f", "dd/in"])
+
+    def test_links_that_can_not_be_followed_end_the_packing(self):
+        self.linked()
+        for to, said in (("gone", "bad leads to gone, which is not there; get it"), ("bad", "bad is a link that leads back to itself"),
+                         (".", "bad is a link to a directory that contains it: following it never ends")):
+            os.symlink(to, f"{self.src}/bad")
+            for more in [], ["--shards=1M"]:
+                r = stagectl("pack", "--links=follow", *more, self.src, self.out)
+                self.assertEqual(r.returncode, 1)
+                self.assertIn(said, r.stderr)
+                self.assertEqual(self.others(), ["hub"])
+            os.remove(f"{self.src}/bad")
+        self.assertEqual(stagectl("pack", "--links=both", self.src, self.out).returncode, 2)
+
     def test_an_image_is_not_called_a_tar(self):
         for name in "out.tar", "out.tar.zst", "out.tgz":
             r = stagectl("pack", self.src, f"{self.top}/{name}")
@@ -1771,7 +1812,7 @@ class Packing(unittest.TestCase):
             shutil.rmtree(top)
 
     def refused_to_pack(self, top, name, user):
-        for options in ([], ["--shards", "1M"]):
+        for options in ([], ["--shards", "1M"], ["--links=follow"]):
             r = subprocess.run([STAGECTL, "pack", *options, f"{top}/src", f"{top}/out"], **user,
                                env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                stdin=subprocess.DEVNULL, text=True, timeout=30)
@@ -1786,6 +1827,11 @@ class Packing(unittest.TestCase):
         os.chmod(f"{self.top}/bin/mksquashfs", 0o755)
         r = stagectl("pack", self.src, self.out, PATH=f"{self.top}/bin:/usr/bin:/bin")
         self.assertEqual(r.returncode, 0, r.stderr)
+        with open(f"{self.top}/bin/mksquashfs", "w") as f:
+            f.write('#!/bin/sh\necho "$0: invalid option" >&2\nexit 1\n')
+        r = stagectl("pack", "--force", "--links=follow", self.src, self.out, PATH=f"{self.top}/bin:/usr/bin:/bin")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("this mksquashfs is older than 4.5, and cannot follow links: copy", r.stderr)
         r = stagectl("pack", "--force", self.src, self.out, PATH="/nonexistent")
         self.assertEqual(r.returncode, 1)
         self.assertIn("--shards", r.stderr)
