@@ -22,6 +22,13 @@ bool decode_is_available(void)
 	return archive_late_load();
 }
 
+int decode_error_new(struct error *err)
+{
+	return archive_late_load() ? error_set(err, ENOMEM, "out of memory")
+				   : error_set(err, ENOSYS,
+					       "this node has no libarchive, which is needed here");
+}
+
 int decode_take_error(struct archive *a, const struct error *in_error, struct error *err)
 {
 	const char *text = archive_error_string(a);
@@ -109,7 +116,7 @@ int decode_decompress(struct stream **sp, struct stream *in, struct error *err)
 
 	if (!u || !(u->a = new_decompress_archive())) {
 		free(u);
-		return error_set(err, ENOMEM, "out of memory");
+		return decode_error_new(err);
 	}
 	u->stream.ops = &ops;
 	u->in = in;

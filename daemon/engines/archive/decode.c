@@ -91,7 +91,7 @@ static struct decode *decode_new(struct stream *in, struct error *err)
 
 	if (!d || !(d->a = archive_read_new())) {
 		free(d);
-		error_set(err, ENOMEM, "out of memory");
+		decode_error_new(err);
 		return NULL;
 	}
 	d->in = in;

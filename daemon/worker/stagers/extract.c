@@ -213,10 +213,18 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 	return r;
 }
 
+/* Our own reader extracts a plain tar. So libarchive, which takes milliseconds to load, is loaded
+ * only if the tar has members that our reader does not know. */
+static bool can_read(const struct facts *facts)
+{
+	return (facts->format == FORMAT_TAR && facts->filter == FILTER_NONE) ||
+	       decode_is_available();
+}
+
 static bool extract_accepts(enum dataset_method method, const struct facts *facts)
 {
 	return method == DATASET_METHOD_EXTRACT && facts->kind == SOURCE_FILE &&
-	       facts_is_archive(facts) && decode_is_available();
+	       facts_is_archive(facts) && can_read(facts);
 }
 
 const struct stager stager_extract = {
