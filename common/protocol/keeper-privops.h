@@ -74,8 +74,9 @@ enum privop_kind {
 	PRIVOP_CHECK_PROGRAM, /* n: enum privop_program. Checks that it exists; -EPERM: it does not
 			       * belong to root alone */
 	PRIVOP_GO,	      /* n: 1: the process that was spawned last may begin; 0: it ends */
-	PRIVOP_LOOK, /* n: pid. r 1: the process is stopped; n[1]: its start; n[2] 1: its program is
-		      * Slurm's step daemon; -ESRCH, also for a zombie */
+	PRIVOP_LOOK, /* n: pid, n[2]: whether to look at its program. r 1: the process is stopped;
+		      * n[1]: its start; n[2] 1: its program is Slurm's step daemon; -ESRCH, also
+		      * for a zombie */
 	PRIVOP_KILL, /* n: pid, start (0: a child of the keeper), signal: SIGKILL, SIGTERM or
 		      * SIGCONT. Allowed are processes of the job's user (in a clean-up: of the
 		      * users of jobs whose directories are open), and keepers of these jobs; the

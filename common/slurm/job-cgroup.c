@@ -118,6 +118,8 @@ static int find_in_slice(const struct job_cgroup_job *job, const char *slice, ch
 
 void job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *controllers, size_t n)
 {
+	if (m->is_complete)
+		return;
 	m->n = n;
 	for (size_t i = 0; i < n; i++) {
 		m->v1[i].type = "cgroup";
@@ -126,10 +128,11 @@ void job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *cont
 	m->v1[n].type = "cgroup2";
 	m->v1[n].option = NULL;
 	m->r = mountinfo_find_first(m->v1, n + 1);
+	m->is_complete = m->r == 0;
 }
 
-int job_cgroup_find_in(const struct job_cgroup_mounts *m, size_t controller,
-		       const struct job_cgroup_job *job, char *buf, size_t size)
+static int find_in(const struct job_cgroup_mounts *m, size_t controller,
+		   const struct job_cgroup_job *job, char *buf, size_t size)
 {
 	const char *const top = m->v1[controller].target, *const v2 = m->v1[m->n].target;
 	int v1 = -ENODEV, r;
@@ -144,10 +147,20 @@ int job_cgroup_find_in(const struct job_cgroup_mounts *m, size_t controller,
 	return r == -ENODEV ? v1 : r;
 }
 
+int job_cgroup_find_in(struct job_cgroup_mounts *m, size_t controller,
+		       const struct job_cgroup_job *job, char *buf, size_t size)
+{
+	const int r = find_in(m, controller, job, buf, size);
+
+	if (r == -ENODEV && !*m->v1[controller].target)
+		m->is_complete = false;
+	return r;
+}
+
 int job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
 		    size_t size)
 {
-	struct job_cgroup_mounts m;
+	struct job_cgroup_mounts m = { 0 };
 
 	job_cgroup_read_mounts(&m, &controller, 1);
 	return job_cgroup_find_in(&m, 0, job, buf, size);
@@ -266,7 +279,7 @@ int job_cgroup_is_populated(const struct job_cgroup_job *job)
 	 * directory. */
 	static const char *const controllers[] = { "freezer", "memory", "cpuset", "devices",
 						   "cpuacct" };
-	struct job_cgroup_mounts m;
+	struct job_cgroup_mounts m = { 0 };
 	char path[PATH_MAX];
 	int r = 0, failed = 0;
 

@@ -34,18 +34,21 @@ struct job_cgroup_job {
 	const char *sluid; /* NULL or "": not known */
 };
 
-/* The mount points of the hierarchies, found in one pass over the mount table. */
+/* The mount points of the hierarchies, found in one pass over the mount table. All zeros: not read
+ * yet. */
 struct job_cgroup_mounts {
-	int r; /* 0, or -errno if the table cannot be read */
+	bool is_complete; /* each hierarchy that was asked for is mounted, and stays mounted */
+	int r;		  /* 0, or -errno if the table cannot be read */
 	struct mountinfo_query v1[JOB_CGROUP_MAX_CONTROLLERS + 1]; /* the last one is for v2 */
 	size_t n;
 };
 
-/* n: at most JOB_CGROUP_MAX_CONTROLLERS. */
+/* Reads the mount table, unless m is complete. n: at most JOB_CGROUP_MAX_CONTROLLERS. The same
+ * controllers must be given each time. */
 void job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *controllers, size_t n);
 
 /* Does the same as job_cgroup_find() for one of these controllers. */
-int job_cgroup_find_in(const struct job_cgroup_mounts *m, size_t controller,
+int job_cgroup_find_in(struct job_cgroup_mounts *m, size_t controller,
 		       const struct job_cgroup_job *job, char *buf, size_t size);
 
 /* Finds the directory of the job in the hierarchy of a v1 controller, or else in v2. Returns 0;

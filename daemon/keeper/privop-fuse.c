@@ -68,7 +68,7 @@ void slot_open(struct slot *s, const struct call *c)
 		return;
 	s->fd = openat(c->dir, c->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	s->id = mount_get_id(s->fd);
-	s->minor = find_minor(s->id);
+	s->minor = s->fd < 0 ? 0 : find_minor(s->id);
 }
 
 /* Opens a file of the connection that belongs to the slot in the privileged operation. */

@@ -333,7 +333,7 @@ int privop_look(struct keeper *k, struct call *c)
 	if (r < 0)
 		return r;
 	c->a->n[1] = (int64_t)p.start;
-	c->a->n[2] = is_step_daemon(p.pid);
+	c->a->n[2] = c->a->n[2] && is_step_daemon(p.pid);
 	return r;
 }
 

@@ -101,7 +101,7 @@ static int hold(struct serve *s, enum privop_group which)
 	return is_used;
 }
 
-static int look_for(struct serve *s, const struct job_cgroup_mounts *m, enum privop_group which)
+static int look_for(struct serve *s, enum privop_group which)
 {
 	const struct job_cgroup_job job = state_get_job(&s->k->st);
 	struct cgroup_joined *g = &s->cgroups[which];
@@ -109,7 +109,7 @@ static int look_for(struct serve *s, const struct job_cgroup_mounts *m, enum pri
 
 	if (g->is_held)
 		return 0;
-	r = job_cgroup_find_in(m, which, &job, g->dir, sizeof(g->dir));
+	r = job_cgroup_find_in(&s->mounts, which, &job, g->dir, sizeof(g->dir));
 	if (r < 0)
 		g->dir[0] = '\0';
 	return r < 0 ? r : hold(s, which);
@@ -177,17 +177,16 @@ static void follow_cpus(const char *dir)
 int cgroup_join_look(struct serve *s)
 {
 	const bool any_held = forget_removed(s);
-	struct job_cgroup_mounts m;
 	bool any = false;
 	int memory;
 
-	job_cgroup_read_mounts(&m, controllers, PRIVOP_N_GROUPS);
-	memory = look_for(s, &m, PRIVOP_GROUP_MEMORY);
+	job_cgroup_read_mounts(&s->mounts, controllers, PRIVOP_N_GROUPS);
+	memory = look_for(s, PRIVOP_GROUP_MEMORY);
 	if (memory == -ENOENT && !any_held)
 		return memory;
 	any = memory > 0;
 	for (enum privop_group which = PRIVOP_GROUP_CPUS; which < PRIVOP_N_GROUPS; which++)
-		any |= look_for(s, &m, which) > 0;
+		any |= look_for(s, which) > 0;
 	if (any)
 		enter(s);
 	if (cgroup_join_is_incomplete(s) && *s->cgroups[PRIVOP_GROUP_CPUS].dir)

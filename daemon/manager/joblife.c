@@ -52,7 +52,7 @@ static void read_text(const char *pid, const char *name, char *buf, size_t size)
  * server that does not answer. So only command lines of root's processes are read. */
 static bool is_step_daemon(const char *pid, const char *title)
 {
-	struct privop a = { .kind = PRIVOP_LOOK, .n = { strtol(pid, NULL, 10) } };
+	struct privop a = { .kind = PRIVOP_LOOK, .n = { strtol(pid, NULL, 10), 0, 1 } };
 	char text[2048];
 
 	read_text(pid, "status", text, sizeof(text));

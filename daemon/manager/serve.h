@@ -11,6 +11,7 @@
 
 #include "common/protocol/keeper-verbs.h"
 #include "common/protocol/rundir.h"
+#include "common/slurm/job-cgroup.h"
 #include "daemon/manager/cgroup-join.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/watch.h"
@@ -35,6 +36,7 @@ struct serve {
 	bool memory_charged; /* the job's memory cgroup exists, and its limit is known */
 	bool memory_is_late; /* Slurm makes cgroups, but not yet this job's, or without its limit */
 	struct cgroup_joined cgroups[PRIVOP_N_GROUPS];
+	struct job_cgroup_mounts mounts;
 	uint64_t cgroups_end_ms; /* no cgroups are expected after this time; 0: none found yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/parse.h"
 #include "daemon/stagingd/job-runs.h"
@@ -20,11 +19,13 @@
 /* Reads the job's CPUs into c->set. Returns true if they differ from the known ones. */
 static bool cpus_find(struct cpus *c)
 {
+	static const char *const cpuset = "cpuset";
 	cpu_set_t set[ARRAY_SIZE(c->set)];
 	const struct job_cgroup_job job = { .uid = geteuid(), .job_id = c->job_id };
 	char dir[PATH_MAX];
 
-	if (job_cgroup_find("cpuset", &job, dir, sizeof(dir)) < 0 ||
+	job_cgroup_read_mounts(&c->mounts, &cpuset, 1);
+	if (job_cgroup_find_in(&c->mounts, 0, &job, dir, sizeof(dir)) < 0 ||
 	    job_cgroup_read_cpus(dir, set, sizeof(set)) < 0 ||
 	    (c->known && CPU_EQUAL_S(sizeof(set), set, c->set)))
 		return false;

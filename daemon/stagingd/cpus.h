@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/slurm/job-cgroup.h"
 #include "daemon/stagingd/loop.h"
 
 struct job_runs;
@@ -21,6 +22,7 @@ struct cpus {
 	const struct job_runs *runs;
 	struct loop_timer timer;
 	uint64_t slow_ms; /* time from which the timer runs less often */
+	struct job_cgroup_mounts mounts;
 	bool known;
 	cpu_set_t set[8]; /* space for 8192 CPUs */
 };

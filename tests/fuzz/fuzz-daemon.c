@@ -68,8 +68,10 @@ static struct play {
 
 uint64_t __wrap_clock_ms(void);
 int __wrap_env_file_write(const struct job *job, struct error *err);
-int __wrap_job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
-			   size_t size);
+void __wrap_job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *controllers,
+				   size_t n);
+int __wrap_job_cgroup_find_in(struct job_cgroup_mounts *m, size_t controller,
+			      const struct job_cgroup_job *job, char *buf, size_t size);
 int __wrap_manifest_cleanup_start(struct async **cp, struct loop *loop, const char *path,
 				  uint64_t timeout_ms,
 				  void (*done)(void *arg, int r, const struct error *err),
@@ -91,8 +93,13 @@ int __wrap_env_file_write(const struct job *job, struct error *err)
 }
 
 /* The job has no cgroup here, and whoever mounts something meanwhile does not hold up the play. */
-int __wrap_job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
-			   size_t size)
+void __wrap_job_cgroup_read_mounts(struct job_cgroup_mounts *m, const char *const *controllers,
+				   size_t n)
+{
+}
+
+int __wrap_job_cgroup_find_in(struct job_cgroup_mounts *m, size_t controller,
+			      const struct job_cgroup_job *job, char *buf, size_t size)
 {
 	return -ENOENT;
 }

@@ -29,6 +29,7 @@ static struct play {
 	int n_entered;
 	char joined[PATH_MAX]; /* below top */
 	bool is_v2;
+	bool is_missing; /* the memory hierarchy is not mounted yet */
 	struct manager k;
 	struct serve s;
 } play;
@@ -44,7 +45,8 @@ int __wrap_mountinfo_find_first(struct mountinfo_query *queries, size_t n)
 		queries[i].target[0] = '\0';
 		if (play.is_v2 && !queries[i].option)
 			snprintf(queries[i].target, sizeof(queries[i].target), "%s/v2", play.top);
-		else if (!play.is_v2 && queries[i].option)
+		else if (!play.is_v2 && queries[i].option &&
+			 !(play.is_missing && strcmp(queries[i].option, "memory") == 0))
 			snprintf(queries[i].target, sizeof(queries[i].target), "%s/%s", play.top,
 				 queries[i].option);
 	}
@@ -205,7 +207,7 @@ static void test_memory_that_cannot_be_held_is_not_charged(void **state)
 	assert_int_equal(play.n_entered, 1);
 }
 
-static void test_each_look_reads_the_table_of_mounts_once(void **state)
+static void test_the_table_of_mounts_is_read_until_all_are_known(void **state)
 {
 	char path[PATH_MAX];
 
@@ -214,12 +216,27 @@ static void test_each_look_reads_the_table_of_mounts_once(void **state)
 		get_path(path, sizeof(path), which, "");
 		assert_int_equal(rmdir(path), 0);
 	}
+	play.is_missing = true;
 	assert_int_equal(cgroup_join_look(&play.s), -ENODEV);
 	assert_int_equal(play.n_reads, 1);
 	make_group(PRIVOP_GROUP_CPUS);
 	assert_int_equal(cgroup_join_look(&play.s), -ENODEV);
 	assert_held(0, 1, 0);
 	assert_int_equal(play.n_reads, 2);
+	play.is_missing = false;
+	make_group(PRIVOP_GROUP_MEMORY);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
+	assert_int_equal(play.n_reads, 3);
+	make_group(PRIVOP_GROUP_DEVICES);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(cgroup_join_look(&play.s), 0);
+		assert_held(1, 1, 1);
+		assert_int_equal(play.n_reads, 3);
+	}
+	make_group_again(PRIVOP_GROUP_MEMORY);
+	assert_int_equal(cgroup_join_look(&play.s), 0);
+	assert_held(2, 1, 1);
+	assert_int_equal(play.n_reads, 3);
 }
 
 /* What stagingd is told of the job's limit now; -2: nothing. */
@@ -380,7 +397,7 @@ int main(void)
 		cmocka_unit_test(test_a_cpuset_is_left_until_slurm_has_filled_it),
 		cmocka_unit_test(test_memory_that_cannot_be_held_is_not_charged),
 		cmocka_unit_test(test_the_limit_is_waited_for_until_slurm_has_written_it),
-		cmocka_unit_test(test_each_look_reads_the_table_of_mounts_once),
+		cmocka_unit_test(test_the_table_of_mounts_is_read_until_all_are_known),
 		cmocka_unit_test(test_a_keeper_of_a_prolog_joins_the_group_of_slurms_own),
 		cmocka_unit_test(test_a_limit_that_comes_late_counts_from_then_on),
 		cmocka_unit_test(test_a_job_without_groups_is_not_looked_at_for_ever),
