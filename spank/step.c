@@ -14,12 +14,8 @@
 
 char *step_get_env(spank_t sp, const char *name)
 {
-	_cleanup_(freep) char *value = NULL;
-	char probe[1];
-	spank_err_t e = spank_getenv(sp, name, probe, sizeof(probe));
+	_cleanup_(freep) char *value = malloc(MAX_ENV);
 
-	/* Most jobs have no datasets: allocate only if the variable exists. */
-	value = e == ESPANK_SUCCESS || e == ESPANK_NOSPACE ? malloc(MAX_ENV) : NULL;
 	return value && spank_getenv(sp, name, value, MAX_ENV) == ESPANK_SUCCESS ? steal_ptr(value)
 										 : NULL;
 }

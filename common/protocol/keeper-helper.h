@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/protocol/keeper-privops.h"
+
 #define HELPER_FD_ANSWER 3
 #define HELPER_FD_DIR 4
 
@@ -32,9 +34,11 @@ struct helper_site {
 	uint32_t max_memory_percent;
 	uint64_t max_files, cleanup_timeout_ms, abort_after_ms, keep_free_memory;
 	bool enabled, mounts, has_namespace;
-	char log_file[PATH_MAX]; /* "": none */
-	char metrics[PATH_MAX];	 /* "": none */
-	char text[1024];	 /* the error in the configuration, or the reason why staging is
+	int32_t programs[PRIVOP_N_PROGRAMS]; /* filled in by root: 0; -errno: it cannot be opened;
+					      * -EPERM: it does not belong to root alone */
+	char log_file[PATH_MAX];	     /* "": none */
+	char metrics[PATH_MAX];		     /* "": none */
+	char text[1024]; /* the error in the configuration, or the reason why staging is
 				  * off */
 };
 

@@ -71,13 +71,11 @@ enum privop_kind {
 		       * if the socket was closed, there are none. The words follow "stage-helper",
 		       * beginning with a task. Other programs get their words from root, run as the
 		       * job's user with the account's groups, and need PRIVOP_USER first */
-	PRIVOP_CHECK_PROGRAM, /* n: enum privop_program. Checks that it exists; -EPERM: it does not
-			       * belong to root alone */
-	PRIVOP_GO,	      /* n: 1: the process that was spawned last may begin; 0: it ends */
-	PRIVOP_LOOK, /* n: pid, n[2]: whether to look at its program. r 1: the process is stopped;
+	PRIVOP_GO,    /* n: 1: the process that was spawned last may begin; 0: it ends */
+	PRIVOP_LOOK,  /* n: pid, n[2]: whether to look at its program. r 1: the process is stopped;
 		      * n[1]: its start; n[2] 1: its program is Slurm's step daemon; -ESRCH, also
 		      * for a zombie */
-	PRIVOP_KILL, /* n: pid, start (0: a child of the keeper), signal: SIGKILL, SIGTERM or
+	PRIVOP_KILL,  /* n: pid, start (0: a child of the keeper), signal: SIGKILL, SIGTERM or
 		      * SIGCONT. Allowed are processes of the job's user (in a clean-up: of the
 		      * users of jobs whose directories are open), and keepers of these jobs; the
 		      * manager of a run may signal only other runs, no clean-ups. -ESRCH; -EPERM:

@@ -213,6 +213,8 @@ int privop_site(struct keeper *k, struct call *c)
 
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < PRIVOP_N_PROGRAMS; i++)
+		site.programs[i] = k->programs[i] < 0 ? k->programs[i] : 0;
 	fd = memfd_create("site", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, &site, sizeof(site)) != sizeof(site))
 		return -EIO;

@@ -206,7 +206,6 @@ int privop_open_waiting(struct keeper *k, struct call *c);
 int privop_abort(struct keeper *k, struct call *c);
 int privop_user(struct keeper *k, struct call *c);
 int privop_spawn(struct keeper *k, struct call *c);
-int privop_check_program(struct keeper *k, struct call *c);
 int privop_go(struct keeper *k, struct call *c);
 int privop_look(struct keeper *k, struct call *c);
 int privop_kill(struct keeper *k, struct call *c);

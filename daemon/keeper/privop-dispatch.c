@@ -93,7 +93,7 @@ void privop_do(struct keeper *k, struct call *c)
 		[PRIVOP_PLACE] = { privop_place },
 		[PRIVOP_OPEN_WAITING] = { privop_open_waiting }, [PRIVOP_ABORT] = { privop_abort },
 		[PRIVOP_OPEN_PROC] = { privop_open_proc }, [PRIVOP_SITE] = { privop_site }, [PRIVOP_USER] = { privop_user },
-		[PRIVOP_SPAWN] = { privop_spawn }, [PRIVOP_CHECK_PROGRAM] = { privop_check_program }, [PRIVOP_GO] = { privop_go },
+		[PRIVOP_SPAWN] = { privop_spawn }, [PRIVOP_GO] = { privop_go },
 		[PRIVOP_LOOK] = { privop_look }, [PRIVOP_KILL] = { privop_kill }, [PRIVOP_KILL_CHILDREN] = { privop_kill_children },
 		[PRIVOP_FOLLOW] = { privop_follow }, [PRIVOP_HOLD_GROUP] = { privop_hold_group },
 		[PRIVOP_ENTER_GROUPS] = { privop_enter_groups, ALL }, [PRIVOP_REMOVE_GROUP] = { privop_remove_group, ALL },

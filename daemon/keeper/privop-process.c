@@ -285,15 +285,6 @@ int privop_spawn(struct keeper *k, struct call *c)
 	return pid;
 }
 
-int privop_check_program(struct keeper *k, struct call *c)
-{
-	const int program = c->a->n[0] >= 0 && c->a->n[0] < PRIVOP_N_PROGRAMS
-				    ? k->programs[c->a->n[0]]
-				    : -EINVAL;
-
-	return program < 0 ? program : 0;
-}
-
 int privop_go(struct keeper *k, struct call *c)
 {
 	const int r = c->a->n[0] && write(k->go_fd, "g", 1) != 1 ? -errno : 0;

@@ -175,9 +175,10 @@ static int mount_memory(struct manager *k, struct error *err)
 	return mounts_memory(&k->dir, k->memory_size, inodes, err);
 }
 
-static int check_program(enum privop_program program, const char *name, struct error *err)
+static int check_program(const struct manager *k, enum privop_program program, const char *name,
+			 struct error *err)
 {
-	int r = privops_do_numbers(PRIVOP_CHECK_PROGRAM, program, 0, 0);
+	const int r = k->site.programs[program];
 
 	if (r == -EPERM)
 		return error_set(err, EPERM,
@@ -196,9 +197,9 @@ static int set_up(struct manager *k, struct error *err)
 	if (r == 0)
 		r = check_site(k, err);
 	if (r == 0)
-		r = check_program(PRIVOP_PROGRAM_DAEMON, "stagingd", err);
+		r = check_program(k, PRIVOP_PROGRAM_DAEMON, "stagingd", err);
 	if (r == 0)
-		r = check_program(PRIVOP_PROGRAM_WORKER, "stage-worker", err);
+		r = check_program(k, PRIVOP_PROGRAM_WORKER, "stage-worker", err);
 	if (r == 0)
 		r = mount_memory(k, err);
 	if (r < 0)

@@ -1270,7 +1270,7 @@ def held_up(cases):
     def ask(name, s, kind, args):
         s.keeper.settimeout(9)
         try:
-            answers[name] = s.ask(kind, **args)[0], s.privop('PRIVOP_CHECK_PROGRAM')
+            answers[name] = s.ask(kind, **args)[0], s.privop('PRIVOP_LOOK', n=(os.getpid(),))
         except TimeoutError:
             answers[name] = 'held up'
     threads = [threading.Thread(target=ask, args=(name, *case)) for name, case in cases.items()]
@@ -1399,7 +1399,7 @@ def test_descriptors_for_a_child_hold_up_nobody_but_it():
                 socket.send_fds(child, [b'f'], [held] * n)
             if go is not None:
                 s.privop('PRIVOP_GO', n=(go,))
-            assert s.privop('PRIVOP_CHECK_PROGRAM') == 0, (n, args)
+            assert s.privop('PRIVOP_LOOK', n=(os.getpid(),)) == 0, (n, args)
             kt.wait_for(lambda s=s: open(f'/proc/{s.process.pid}/stat').read().rsplit(') ', 1)[1][0] == 'S')
             s.process.kill()
             s.process.wait(10)
@@ -1489,7 +1489,7 @@ def test_a_packet_with_the_last_reference_of_a_file_holds_up_nobody():
                 with socket.socket(fileno=fd) as child:
                     senders.append(send_last_reference(path, child, text))
                 s.privop('PRIVOP_GO', n=(how == 'spawn',))
-                assert s.privop('PRIVOP_CHECK_PROGRAM') == 0, what
+                assert s.privop('PRIVOP_LOOK', n=(os.getpid(),)) == 0, what
             else:
                 os.kill(s.process.pid, signal.SIGSTOP)
                 for packet in before:

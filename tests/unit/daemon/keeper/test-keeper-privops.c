@@ -136,11 +136,9 @@ static void test_numbers_out_of_their_lists_are_nothing(void **state)
 		assert_true(privops_do_name(PRIVOP_REMOVE, odd[i], PRIVOP_NAME_SOCK, 0, 0, 0) < 0);
 		assert_true(privops_do_name(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
 					    PRIVOP_N_FILES + odd[i], 0, 0, 0) < 0);
-		assert_true(privops_do_numbers(PRIVOP_CHECK_PROGRAM, odd[i], 0, 0) < 0);
 		privop_print_name(name, PRIVOP_N_NAMES + odd[i] % 1000, (int64_t[2]){ 0 });
 		assert_string_equal(name, "");
 	}
-	assert_int_equal(privops_do_numbers(PRIVOP_CHECK_PROGRAM, -1, 0, 0), -EINVAL);
 	assert_int_equal(privops_do_numbers(0, 0, 0, 0), -ENOSYS);
 	assert_int_equal(privops_do_numbers(PRIVOP_N, 0, 0, 0), -ENOSYS);
 	assert_int_equal(privops_do_numbers(PRIVOP_EXITED, 0, 0, 0), -ENOSYS);
