@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
@@ -16,12 +17,20 @@
 
 int place_open(struct place *p, const char *dir, const char *name, struct error *err)
 {
+	struct stat st;
+
 	if (!*name || strchr(name, '/') || !strncmp(name, ".stage-", 7) || !strcmp(name, ".") ||
 	    !strcmp(name, ".."))
 		return error_set(err, EINVAL, "'%s' can't be the name of a copy", name);
 	p->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (p->fd < 0)
+	if (p->fd < 0 || fstat(p->fd, &st) < 0)
 		return error_errno(err, errno, "open %s", dir);
+	/* Others who may write to a directory above could have replaced it since the mover was
+	 * submitted. */
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return error_set(err, EPERM,
+				 "%s is no directory of yours alone; remove it, or chmod go-w it",
+				 dir);
 	p->name = name;
 	return 0;
 }

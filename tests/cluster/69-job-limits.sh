@@ -302,9 +302,9 @@ test_an_extracted_tar_leaves_what_it_does_not_take() {
 	head -c 150M /dev/urandom >"$pfs/gate/large"
 	at_end "rm -f '$pfs/gate/small.tar' '$pfs/gate/large'"
 	chmod 0644 "$pfs/gate/small.tar" "$pfs/gate/large"
-	# The first member makes the estimate too low, so that more is reserved while it is written.
-	# 110 MiB of pages and 150 MiB fit into 90 %; with what was reserved for the tar, 143 MiB, they
-	# do not.
+	# The first member makes the estimate too low, so that more is reserved while it is
+	# written. 110 MiB of pages and 150 MiB fit into 90 %; with what was reserved for the tar,
+	# 143 MiB, they do not.
 	id=$(job_submit alice -w n1 --mem=312 --stage-data="t=/srv/pfs/gate/small.tar:shm:method=extract" <<-'EOS'
 	stagectl add l=/srv/pfs/gate/large:shm
 	stagectl wait l && echo "both are there"
