@@ -24,20 +24,19 @@
 #include "daemon/engines/archive/untar-parser.h"
 
 enum {
-	AHEAD_MEMBERS = 128,	 /* approximate number of members in a segment */
+	AHEAD_MEMBERS = 128, /* approximate number of members in a segment, at most */
+	AHEAD_MIN_MEMBERS = 16,
 	AHEAD_BLOCKS = 640,	 /* maximum number of blocks that are kept of a segment */
 	AHEAD_PAGE = 4096,	 /* size of a read for one header */
 	AHEAD_PIECE = 256 << 10, /* size of a read for many headers, or to search for one */
-	AHEAD_SMALL = 64 << 10,	 /* headers with smaller distances are read together with the
-				  * data between them */
+	AHEAD_SMALL = 64 << 10,	 /* headers with smaller distances are read with what is between */
 	AHEAD_STACK = 256 << 10,
 	AHEAD_MAX_THREADS = 32,
 	AHEAD_MIN_SEGMENT = 1 << 20,
 	AHEAD_MAX_SEGMENT = 512 << 20,
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
 	AHEAD_MIN_SEARCH = 1 << 20,
-	AHEAD_PATIENCE = 256, /* allowed number of unknown places, in addition to one for each
-			       * known place */
+	AHEAD_PATIENCE = 256, /* allowed unknown places, in addition to one for each known one */
 	AHEAD_MAX_WAITS = 50, /* limit of waits of TAR_AHEAD_WAIT_MS without a read of the
 			       * segment's thread */
 	AHEAD_END_MS = 1000,  /* time for the threads to end */
@@ -85,6 +84,7 @@ struct explorer {
 	struct tar_ahead *ahead;
 	struct segment *segment;
 	uint64_t at, searched;
+	uint64_t inner_end; /* end of the archive in the archive whose headers are read */
 	uint64_t buf_at;
 	size_t buf_size;
 	unsigned char *buf;
@@ -161,11 +161,19 @@ static bool is_over(const struct explorer *e)
 	return e->at >= e->segment->end || atomic_load(&e->ahead->at) >= e->segment->end;
 }
 
-static uint64_t get_max_search(const struct tar_ahead *a)
+/* Goes to the block after a member's headers: the next header, which is in its content if this is
+ * an archive. */
+static void pass_member(struct explorer *e, uint64_t size)
 {
-	uint64_t n = 4 * atomic_load(&a->mean);
+	uint64_t end = e->at + (size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
+	bool looks = e->ahead->options.nested && size >= UNTAR_BLOCK;
+	const unsigned char *block = looks ? get_block(e) : NULL;
+	struct untar_header h = { 0 };
 
-	return n < AHEAD_MIN_SEARCH ? AHEAD_MIN_SEARCH : n;
+	if (block && untar_header_read(block, &h) >= UNTAR_MEMBER)
+		e->inner_end = end;
+	else
+		e->at = end;
 }
 
 /* Examines a block. Returns false at the end of the segment, or if no header can be found. */
@@ -180,17 +188,21 @@ static bool explore_block(struct explorer *e)
 		return false;
 	kind = untar_header_read(block, &h);
 	left = e->ahead->options.size - e->at - UNTAR_BLOCK;
+	if (kind < UNTAR_MEMBER && e->at < e->inner_end) {
+		e->at = e->inner_end;
+		return true;
+	}
 	if (kind < UNTAR_MEMBER || h.size > left) {
 		e->searched += UNTAR_BLOCK;
 		e->at += UNTAR_BLOCK;
-		return e->searched <= get_max_search(e->ahead);
+		return e->searched <= AHEAD_MIN_SEARCH + 4 * atomic_load(&e->ahead->mean);
 	}
 	e->searched = 0;
 	if (!keep_block(e, block))
 		return false;
 	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE && h.size <= UNTAR_MAX_PAX)
 		return keep_body(e, h.size);
-	e->at += (h.size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
+	pass_member(e, h.size);
 	return true;
 }
 
@@ -204,12 +216,15 @@ static void explore(struct tar_ahead *a, struct segment *s, unsigned char *buf)
 
 /* ---- threads ---- */
 
+/* At the end of the file, segments are smaller, so that all threads have one. */
 static uint64_t get_segment_size(const struct tar_ahead *a)
 {
-	uint64_t n = atomic_load(&a->mean) * AHEAD_MEMBERS;
+	uint64_t mean = atomic_load(&a->mean), n = (a->options.size - a->claimed) / a->n_threads;
 
 	if (a->options.segment_size)
 		return a->options.segment_size;
+	n = n > mean * AHEAD_MIN_MEMBERS ? n : mean * AHEAD_MIN_MEMBERS;
+	n = n < mean * AHEAD_MEMBERS ? n : mean * AHEAD_MEMBERS;
 	n = n < AHEAD_MIN_SEGMENT ? AHEAD_MIN_SEGMENT : n;
 	return n & ~(uint64_t)(UNTAR_BLOCK - 1);
 }

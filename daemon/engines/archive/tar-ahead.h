@@ -20,6 +20,7 @@ struct tar_ahead_options {
 	uint64_t segment_size; /* bytes of the file whose headers one thread reads; 0: chosen by
 				* the size of members */
 	unsigned n_threads;
+	bool nested; /* members that are archives have headers, too */
 };
 
 /* at: present offset of the walk; mean: see tar_ahead_get(). Returns NULL if there is no memory or

@@ -240,6 +240,7 @@ int tar_scan(struct archive_index *x, const struct tar_scan *scan, struct error 
 		.n_readers = scan->n_readers,
 		.segment_size = scan->segment_size,
 		.chained = scan->chained,
+		.nested = scan->nested,
 	};
 	_cleanup_(tar_walk_freep) struct tar_walk *walk = NULL;
 	struct scanner s = { .scan = scan, .index = x };

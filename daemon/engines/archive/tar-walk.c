@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
@@ -24,6 +25,7 @@
 #include "common/util/fd.h"
 #include "common/util/memory.h"
 #include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/read-timer.h"
 #include "daemon/engines/archive/tar-ahead.h"
 #include "daemon/engines/archive/tar-chain.h"
@@ -128,6 +130,7 @@ static void start_ahead(struct tar_walk *w)
 		.size = o->size,
 		.segment_size = o->segment_size,
 		.n_threads = o->n_readers,
+		.nested = o->nested,
 	};
 	bool is_slow = read_timer_is_slow(&w->timer);
 
@@ -149,27 +152,35 @@ static void tell_reads_ahead(struct tar_walk *w)
 	w->n_ahead = n;
 }
 
-/* Takes a piece that the threads have read. It may go beyond the end of an inner archive. Returns
- * 1; 0: this place is not known; -ECANCELED. */
-static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
+/* Gets bytes that the threads have read. Returns their number; 0: this place is not known;
+ * -ECANCELED. */
+static ssize_t get_ahead(struct tar_walk *w, uint64_t at, const unsigned char **datap,
+			 struct error *err)
 {
-	const unsigned char *data = NULL;
-	ssize_t n = -EAGAIN;
+	ssize_t n = w->ahead ? -EAGAIN : 0;
 	int r = 0;
 
-	if (!w->ahead)
-		return 0;
-	while (r == 0) {
-		n = tar_ahead_get(w->ahead, w->at, w->mean, &data);
+	while (n == -EAGAIN && r == 0) {
+		n = tar_ahead_get(w->ahead, at, w->mean, datap);
 		if (n != -EAGAIN)
 			break;
 		tell_reads_ahead(w);
 		r = stage_io_check(w->options.io, err);
 	}
-	if (n == 0 && tar_ahead_is_useless(w->ahead))
+	return r < 0 ? r : n;
+}
+
+/* Takes a piece that the threads have read. It may go beyond the end of an inner archive. Returns
+ * 1; 0: this place is not known; -ECANCELED. */
+static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
+{
+	const unsigned char *data = NULL;
+	ssize_t n = get_ahead(w, w->at, &data, err);
+
+	if (n == 0 && w->ahead && tar_ahead_is_useless(w->ahead))
 		tar_ahead_free(steal_ptr(w->ahead));
 	if (n <= 0)
-		return r;
+		return (int)n;
 	if ((uint64_t)n > w->end - w->at)
 		n = (ssize_t)(w->end - w->at);
 	*p = (struct piece){ .data = data, .size = (size_t)n };
@@ -294,10 +305,19 @@ uint64_t tar_walk_get_end(const struct tar_walk *w)
 
 ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, struct error *err)
 {
+	const unsigned char *data = NULL;
 	ssize_t n;
 
 	if (size > w->end - at)
 		size = (size_t)(w->end - at);
+	n = get_ahead(w, at, &data, err);
+	if (n < 0)
+		return n;
+	if (n >= UNTAR_BLOCK && size >= UNTAR_BLOCK &&
+	    magic_get_format(data, UNTAR_BLOCK) == FORMAT_TAR) {
+		memcpy(buf, data, UNTAR_BLOCK);
+		return UNTAR_BLOCK;
+	}
 	n = fd_pread_all(w->options.fd, buf, size, at);
 	return n < 0 ? error_errno(err, (int)-n, "read the archive") : n;
 }

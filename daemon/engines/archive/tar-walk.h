@@ -23,6 +23,7 @@ struct tar_walk_options {
 	unsigned n_readers;    /* see struct tar_scan */
 	uint64_t segment_size; /* see struct tar_scan */
 	bool chained;	       /* see struct tar_scan */
+	bool nested;	       /* archives in the archive are walked, too */
 };
 
 /* Makes a walk through the whole file. */
@@ -39,8 +40,9 @@ void tar_walk_go_to(struct tar_walk *w, uint64_t at, uint64_t end);
 uint64_t tar_walk_get_place(const struct tar_walk *w); /* offset of the next piece */
 uint64_t tar_walk_get_end(const struct tar_walk *w);
 
-/* Reads up to size bytes at an offset, independently of the walk, but not beyond its end. Returns
- * their number or -errno. */
+/* Reads up to size bytes at the beginning of a member's data, independently of the walk, but not
+ * beyond its end. Returns their number or -errno. If a header there was read ahead, only this block
+ * is returned. */
 ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, struct error *err);
 
 /* Records that a member was passed: its size, and the offset of its content. */

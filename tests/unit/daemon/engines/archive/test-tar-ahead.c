@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,6 +130,51 @@ static void test_an_archive_in_an_archive_leads_out_of_it_again(void **state)
 	close(archive);
 }
 
+/* Asks for the headers from at on, also for those of a member that is a tar. Returns how many are
+ * not known. */
+static unsigned walk_nested(struct tar_ahead *a, uint64_t at, unsigned *np)
+{
+	struct tar_sample s = { .next = at };
+	const unsigned char *data;
+	unsigned n_not = 0;
+
+	while (!s.ended && !s.broken) {
+		n_not += get(a, at, &data) == 0;
+		++*np;
+		tar_sample_add(&s, bytes + at, 512, at);
+		if (!s.ended && s.next > at + 512 && !memcmp(bytes + at + 512 + 257, "ustar", 5))
+			n_not += walk_nested(a, at + 512, np) - 1; /* without its end */
+		at = s.next;
+	}
+	assert_true(s.ended);
+	return n_not;
+}
+
+/* Archives are smaller and larger than a segment. */
+static void test_headers_of_archives_in_the_archive_are_known(void **state)
+{
+	struct tar_ahead_options o = { .n_threads = 4, .nested = true };
+	const uint64_t sizes[] = { 40960, 1 << 20 };
+	struct tar_ahead *a;
+	unsigned n;
+
+	load(*state, "mkdir in src && for i in $(seq 40); do head -c 1500 /dev/urandom >in/$i; done"
+		     " && for i in $(seq 30); do tar -C in -cf src/$i.tar .; echo $i >src/$i; done"
+		     " && tar -C src -cf t.tar .");
+	o.fd = archive;
+	o.size = size;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		o.segment_size = sizes[i];
+		a = tar_ahead_new(&o, 0, MEAN);
+		assert_non_null(a);
+		n = 0;
+		assert_int_equal(walk_nested(a, 0, &n), 1); /* the end */
+		assert_int_equal(n, 61 + 30 * 42 + 1);
+		tar_ahead_free(a);
+	}
+	close(archive);
+}
+
 static void test_places_that_are_no_headers_are_not_known_and_it_says_so(void **state)
 {
 	const struct tar_ahead_options options = { .n_threads = 2, .segment_size = 8192 };
@@ -197,6 +243,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		SCRATCH(test_headers_are_known_where_the_walk_comes),
 		SCRATCH(test_an_archive_in_an_archive_leads_out_of_it_again),
+		SCRATCH(test_headers_of_archives_in_the_archive_are_known),
 		SCRATCH(test_places_that_are_no_headers_are_not_known_and_it_says_so),
 		SCRATCH(test_a_file_that_ends_early_has_no_more),
 		SCRATCH(test_a_thread_that_hangs_is_left_behind),
