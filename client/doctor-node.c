@@ -307,9 +307,23 @@ static void check_keep_free(struct doctor *d)
 		size_to_string(d->conf->keep_free_memory, keep), size_to_string(total, all));
 }
 
+static void check_huge_pages(struct doctor *d)
+{
+	char line[256];
+
+	read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", line, sizeof(line));
+	if (!line[0] || strstr(line, "[deny]"))
+		doctor_tell(d, DOCTOR_WARN,
+			    "echo never (or within_size) > /sys/kernel/mm/"
+			    "transparent_hugepage/shmem_enabled",
+			    "no huge pages in memory file systems: big files are written slower");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "huge pages in memory file systems");
+}
+
 static void check_memory(struct doctor *d)
 {
-	char size[PARSE_SIZE_TEXT], avail[PARSE_SIZE_TEXT], line[256];
+	char size[PARSE_SIZE_TEXT], avail[PARSE_SIZE_TEXT];
 	struct statvfs vfs;
 	struct statfs fs;
 
@@ -322,14 +336,7 @@ static void check_memory(struct doctor *d)
 	doctor_tell(d, DOCTOR_OK, NULL, "/dev/shm has %s, %s are free",
 		    size_to_string((uint64_t)vfs.f_blocks * vfs.f_frsize, size),
 		    size_to_string((uint64_t)vfs.f_bavail * vfs.f_frsize, avail));
-	read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", line, sizeof(line));
-	if (!line[0] || strstr(line, "[deny]"))
-		doctor_tell(d, DOCTOR_WARN,
-			    "echo never (or within_size) > /sys/kernel/mm/"
-			    "transparent_hugepage/shmem_enabled",
-			    "no huge pages in memory file systems: big files are written slower");
-	else
-		doctor_tell(d, DOCTOR_OK, NULL, "huge pages in memory file systems");
+	check_huge_pages(d);
 }
 
 static void check_cgroup(struct doctor *d)

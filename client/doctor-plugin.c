@@ -65,10 +65,26 @@ static void read_include(struct plugstack *p, const char *pattern, const char *f
 /* Parses lines of "required
  * optional
  * include PATH args". */
+static void read_line(struct plugstack *p, char *line, const char *path, unsigned depth)
+{
+	char word[16], file[PATH_MAX];
+
+	line[strcspn(line, "#\n")] = '\0';
+	if (sscanf(line, " %15s %4095s", word, file) != 2)
+		return;
+	if (!strcmp(word, "include")) {
+		read_include(p, file, path, depth);
+	} else if (!strcmp(path_base(file), PLUGIN)) {
+		p->found = true;
+		p->required = !strcmp(word, "required");
+		snprintf(p->plugin, sizeof(p->plugin), "%s", file);
+	}
+}
+
 static void read_plugstack(struct plugstack *p, const char *path, unsigned depth)
 {
 	_cleanup_(file_closep) FILE *f = fopen(path, "re");
-	char line[PATH_MAX + 64], word[16], file[PATH_MAX];
+	char line[PATH_MAX + 64];
 	struct stat st;
 
 	if (!f || depth > MAX_INCLUDES)
@@ -76,18 +92,8 @@ static void read_plugstack(struct plugstack *p, const char *path, unsigned depth
 	p->n_files++;
 	if (fstat(fileno(f), &st) == 0 && st.st_mtime > p->newest)
 		p->newest = st.st_mtime;
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "#\n")] = '\0';
-		if (sscanf(line, " %15s %4095s", word, file) != 2)
-			continue;
-		if (!strcmp(word, "include")) {
-			read_include(p, file, path, depth);
-		} else if (!strcmp(path_base(file), PLUGIN)) {
-			p->found = true;
-			p->required = !strcmp(word, "required");
-			snprintf(p->plugin, sizeof(p->plugin), "%s", file);
-		}
-	}
+	while (fgets(line, sizeof(line), f))
+		read_line(p, line, path, depth);
 }
 
 /* Returns the version of Slurm, such as 0x160508 for 22.05.8; 0: not known. */

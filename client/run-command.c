@@ -45,6 +45,17 @@ static int follow(struct waitloop *loop, pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static _Noreturn void exec_command(char *const *argv, const sigset_t *mask)
+{
+	int r;
+
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execvp(argv[0], argv);
+	r = errno;
+	output_error("%s: %s", argv[0], strerror(r));
+	_exit(r == ENOENT ? 127 : 126);
+}
+
 int run_command(char *const *argv, const sigset_t *mask)
 {
 	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
@@ -61,12 +72,7 @@ int run_command(char *const *argv, const sigset_t *mask)
 		output_error("fork: %s", strerror(errno));
 		return STAGE_EXIT_FAILED;
 	}
-	if (pid == 0) {
-		sigprocmask(SIG_SETMASK, mask ? mask : waitloop_get_mask(&loop), NULL);
-		execvp(argv[0], argv);
-		r = errno;
-		output_error("%s: %s", argv[0], strerror(r));
-		_exit(r == ENOENT ? 127 : 126);
-	}
+	if (pid == 0)
+		exec_command(argv, mask ? mask : waitloop_get_mask(&loop));
 	return follow(&loop, pid);
 }

@@ -109,13 +109,24 @@ static void put_octal(char *field, size_t size, uint64_t value)
 	memcpy(field, text, size);
 }
 
+/* The checksum is the sum of the bytes, with blanks in its place. */
+static void put_checksum(struct header *h)
+{
+	const unsigned char *bytes = (const unsigned char *)h;
+	unsigned sum = 0;
+
+	memset(h->checksum, ' ', sizeof(h->checksum));
+	for (size_t i = 0; i < sizeof(*h); i++)
+		sum += bytes[i];
+	put_octal(h->checksum, sizeof(h->checksum) - 1, sum);
+	h->checksum[7] = ' ';
+}
+
 static int put_header(struct tar_writer *w, const char *prefix, size_t n_prefix, const char *name,
 		      char type, unsigned mode, uint64_t size, time_t mtime)
 {
 	struct header h = { .type = type, .magic = "ustar", .version = { '0', '0' } };
-	const unsigned char *bytes = (const unsigned char *)&h;
 	size_t n_name = strlen(name);
-	unsigned sum = 0;
 
 	memcpy(h.name, name, n_name < sizeof(h.name) ? n_name : sizeof(h.name));
 	memcpy(h.prefix, prefix, n_prefix);
@@ -127,11 +138,7 @@ static int put_header(struct tar_writer *w, const char *prefix, size_t n_prefix,
 		  mtime < 0 || (uint64_t)mtime > MAX_OCTAL_SIZE ? 0 : (uint64_t)mtime);
 	put_octal(h.major, sizeof(h.major), 0);
 	put_octal(h.minor, sizeof(h.minor), 0);
-	memset(h.checksum, ' ', sizeof(h.checksum));
-	for (size_t i = 0; i < sizeof(h); i++)
-		sum += bytes[i];
-	put_octal(h.checksum, sizeof(h.checksum) - 1, sum);
-	h.checksum[7] = ' ';
+	put_checksum(&h);
 	return put(w, &h, sizeof(h));
 }
 

@@ -44,14 +44,11 @@ static void set_line(spank_t sp, char *line)
 		(void)spank_setenv(sp, line, eq + 1, 1);
 }
 
-int step_env_copy(spank_t sp, const char *path)
+/* Opens the file if it is a regular file of the effective user. Returns a descriptor or -errno. */
+static int open_own(const char *path)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(freep) char *text = NULL;
-	char *line, *save = NULL;
 	struct stat st;
-	size_t size;
-	int r;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -61,6 +58,19 @@ int step_env_copy(spank_t sp, const char *path)
 	/* the job id was used before by a job of another user, which has not been cleaned up yet */
 	if (st.st_uid != geteuid())
 		return -EPERM;
+	return steal_fd(&fd);
+}
+
+int step_env_copy(spank_t sp, const char *path)
+{
+	_cleanup_(fd_closep) int fd = open_own(path);
+	_cleanup_(freep) char *text = NULL;
+	char *line, *save = NULL;
+	size_t size;
+	int r;
+
+	if (fd < 0)
+		return fd;
 	r = fd_read_file(fd, MAX_FILE, &text, &size);
 	if (r < 0)
 		return r;

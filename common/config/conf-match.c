@@ -266,6 +266,13 @@ bool conf_source_allows_method(const struct conf_source *s, const char *method)
 	return !strcmp(s->methods, "*") || conf_list_has(s->methods, method);
 }
 
+static char *name_group(gid_t gid)
+{
+	const struct group *gr = getgrgid(gid);
+
+	return gr ? strdup(gr->gr_name) : strutil_printf("%u", (unsigned)gid);
+}
+
 int conf_get_own_groups(char ***groupsp, size_t *n_groupsp)
 {
 	const int n = getgroups(0, NULL);
@@ -280,10 +287,7 @@ int conf_get_own_groups(char ***groupsp, size_t *n_groupsp)
 	}
 	gids[0] = getegid();
 	for (int i = 0; i <= n_more || i == 0; i++) {
-		const struct group *gr = getgrgid(gids[i]);
-
-		groups[n_groups] = gr ? strdup(gr->gr_name)
-				      : strutil_printf("%u", (unsigned)gids[i]);
+		groups[n_groups] = name_group(gids[i]);
 		n_groups += groups[n_groups] != NULL;
 	}
 	*groupsp = groups;

@@ -16,13 +16,17 @@ int conn_pair(int fds[static 2])
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ? -errno : 0;
 }
 
-static int make_address(struct sockaddr_un *addr, const char *path, struct error *err)
+/* Makes a socket, and the address for path. Returns the socket or an error with err set. */
+static int make_socket(struct sockaddr_un *addr, const char *path, int flags, struct error *err)
 {
+	int fd;
+
 	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if (strlen(path) >= sizeof(addr->sun_path))
 		return error_set(err, ENAMETOOLONG, "socket path %s is too long", path);
 	strcpy(addr->sun_path, path);
-	return 0;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+	return fd < 0 ? error_errno(err, errno, "socket") : fd;
 }
 
 int conn_connect(const char *path, struct error *err)
@@ -32,12 +36,9 @@ int conn_connect(const char *path, struct error *err)
 	uid_t uid = 0;
 	int r;
 
-	r = make_address(&addr, path, err);
-	if (r < 0)
-		return r;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = make_socket(&addr, path, 0, err);
 	if (fd < 0)
-		return error_errno(err, errno, "socket");
+		return fd;
 	do {
 		r = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
 	} while (r == -EINTR);
@@ -58,12 +59,9 @@ int conn_listen(const char *path, struct error *err)
 	mode_t old;
 	int r;
 
-	r = make_address(&addr, path, err);
-	if (r < 0)
-		return r;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = make_socket(&addr, path, SOCK_NONBLOCK, err);
 	if (fd < 0)
-		return error_errno(err, errno, "socket");
+		return fd;
 	if (unlink(path) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "unlink %s", path);
 	old = umask(0177);

@@ -30,6 +30,17 @@ static void pad(struct kv *kv)
 	kv_set(kv, "pad", zeros);
 }
 
+static void record_to_kv(const struct job_copy_record *record, struct kv *kv)
+{
+	kv_set(kv, "maker", record->maker);
+	kv_set(kv, "state", record->state);
+	kv_set(kv, "text", record->text);
+	kv_set_u64(kv, "beat", record->beat);
+	kv_set_u64(kv, "bytes", record->bytes);
+	kv_set_u64(kv, "files", record->files);
+	pad(kv);
+}
+
 int job_copy_record_write(int fd, const struct job_copy_record *record)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
@@ -40,13 +51,7 @@ int job_copy_record_write(int fd, const struct job_copy_record *record)
 
 	if (r < 0)
 		return r;
-	kv_set(kv, "maker", record->maker);
-	kv_set(kv, "state", record->state);
-	kv_set(kv, "text", record->text);
-	kv_set_u64(kv, "beat", record->beat);
-	kv_set_u64(kv, "bytes", record->bytes);
-	kv_set_u64(kv, "files", record->files);
-	pad(kv);
+	record_to_kv(record, kv);
 	if (kv_get_data(kv, &data, &size) != 0 || size != JOB_COPY_STATE_SIZE)
 		return -EMSGSIZE;
 	n = pwrite(fd, data, size, 0);
