@@ -117,7 +117,7 @@ int serve_get_tick(const struct serve *s)
 	if (!s->memory_known || s->end_ms || cgroup_join_expects_more(s))
 		return MEMORY_TICK_MS;
 	if (get_slots(s))
-		return watch_get_pause(&s->watch);
+		return fuse_watch_get_pause(&s->watch);
 	/* The next job step may make the cgroups, and running workers must be moved to them. */
 	return s->memory_is_late || (cgroup_join_is_incomplete(s) && has_worker(s))
 		       ? CGROUPS_TICK_MS
@@ -129,12 +129,12 @@ static struct serve *serving;
 
 static void look_meanwhile(void)
 {
-	watch_look(&serving->watch, get_slots(serving));
+	fuse_watch_look(&serving->watch, get_slots(serving));
 }
 
 static void look_around(struct serve *s)
 {
-	watch_look(&s->watch, get_slots(s));
+	fuse_watch_look(&s->watch, get_slots(s));
 	if (serve_get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
 	if (!s->memory_known || s->memory_is_late || cgroup_join_is_incomplete(s))
@@ -205,7 +205,7 @@ int manager_serve(struct manager *k, bool *job_overp)
 	struct serve s = { .k = k, .sock = -1, .log_rd = -1, .log_wr = -1, .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 
-	watch_init(&s.watch, &k->dir, &k->st, k->site.abort_after_ms);
+	fuse_watch_init(&s.watch, &k->dir, &k->st, k->site.abort_after_ms);
 	if (r == 0)
 		r = start_daemon(&s);
 	if (r == 0) {
@@ -219,7 +219,7 @@ int manager_serve(struct manager *k, bool *job_overp)
 		privops_meanwhile = NULL;
 		*job_overp = s.end_ms;
 	}
-	watch_deinit(&s.watch);
+	fuse_watch_deinit(&s.watch);
 	fd_closep(&s.sock);
 	fd_closep(&s.log_rd);
 	fd_closep(&s.log_wr);

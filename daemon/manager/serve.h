@@ -14,7 +14,7 @@
 #include "common/slurm/job-cgroup.h"
 #include "daemon/manager/cgroup-join.h"
 #include "daemon/manager/state.h"
-#include "daemon/manager/watch.h"
+#include "daemon/manager/fuse-watch.h"
 
 struct manager;
 struct privops_spawn;
@@ -40,7 +40,7 @@ struct serve {
 	uint64_t cgroups_end_ms; /* no cgroups are expected after this time; 0: none found yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
-	struct watch watch;
+	struct fuse_watch watch;
 	uint64_t next_look_ms;
 	uint64_t end_ms; /* when the loop ends; 0: the job is not over */
 	bool ended;

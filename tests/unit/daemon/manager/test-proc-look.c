@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "daemon/manager/proc-look.h"
-#include "daemon/manager/watch.h"
+#include "daemon/manager/fuse-watch.h"
 
 #define PLAIN 4194560U /* flags of a process that does not exit */
 #define EXITING (PLAIN | 4U)
@@ -275,22 +275,22 @@ static void test_a_stopped_child_of_a_server_is_seen(void **state)
 
 static const struct state job = { .uid = 1, .job_id = 1 };
 
-static bool note(struct watch *w, pid_t tid, bool asleep, uint64_t switches, uint64_t now_ms)
+static bool note(struct fuse_watch *w, pid_t tid, bool asleep, uint64_t switches, uint64_t now_ms)
 {
 	const struct proc_thread t = {
 		.tid = tid, .start = 5, .switches = switches, .asleep = asleep, .ending = true
 	};
-	const bool hung = watch_note(w, &t, now_ms);
+	const bool hung = fuse_watch_note(w, &t, now_ms);
 
-	watch_end_pass(w);
+	fuse_watch_end_pass(w);
 	return hung;
 }
 
 static void test_asleep_without_a_switch_for_the_whole_limit_is_hung(void **state)
 {
-	static struct watch w;
+	static struct fuse_watch w;
 
-	watch_init(&w, NULL, &job, LIMIT_MS);
+	fuse_watch_init(&w, NULL, &job, LIMIT_MS);
 	assert_false(note(&w, 9, true, 3, 10000));
 	assert_false(note(&w, 9, true, 3, 10999));
 	assert_true(note(&w, 9, true, 3, 11000));
@@ -298,10 +298,10 @@ static void test_asleep_without_a_switch_for_the_whole_limit_is_hung(void **stat
 
 static void test_a_slow_thread_is_not_hung(void **state)
 {
-	static struct watch w;
+	static struct fuse_watch w;
 	uint64_t now_ms = 10000;
 
-	watch_init(&w, NULL, &job, LIMIT_MS);
+	fuse_watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned i = 0; i < 20; i++, now_ms += LIMIT_MS - 1) /* each answer wakes it up */
 		assert_false(note(&w, 9, true, i, now_ms));
 	for (unsigned i = 0; i < 20; i++, now_ms += LIMIT_MS) /* it waits for a CPU now and then */
@@ -312,31 +312,31 @@ static void test_a_slow_thread_is_not_hung(void **state)
 
 static void test_a_thread_of_io_uring_may_run(void **state)
 {
-	static struct watch w;
+	static struct fuse_watch w;
 	struct proc_thread t = { .tid = 9, .ending = true, .io = true };
 
-	watch_init(&w, NULL, &job, LIMIT_MS);
+	fuse_watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned i = 0; i < 20; i++, t.switches++)
-		assert_int_equal(watch_note(&w, &t, 10000 + i * LIMIT_MS / 5), i >= 10);
+		assert_int_equal(fuse_watch_note(&w, &t, 10000 + i * LIMIT_MS / 5), i >= 10);
 }
 
 static void test_more_threads_than_places(void **state)
 {
-	static struct watch w;
+	static struct fuse_watch w;
 	unsigned n_hung = 0;
 
-	watch_init(&w, NULL, &job, LIMIT_MS);
+	fuse_watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned pass = 0; pass < 2; pass++) {
 		for (unsigned i = 1; i <= 20000; i++) {
 			const struct proc_thread t = { .tid = (pid_t)i,
 						       .asleep = true,
 						       .ending = true };
 
-			n_hung += watch_note(&w, &t, 10000 + pass * LIMIT_MS);
+			n_hung += fuse_watch_note(&w, &t, 10000 + pass * LIMIT_MS);
 		}
-		watch_end_pass(&w);
+		fuse_watch_end_pass(&w);
 	}
-	assert_int_equal(n_hung, WATCH_MAX_THREADS);
+	assert_int_equal(n_hung, FUSE_WATCH_MAX_THREADS);
 	assert_false(note(&w, 20001, true, 0, 20000)); /* of the pass before none is left */
 	assert_int_equal(w.n_threads, 0);
 	assert_false(note(&w, 20001, true, 0, 20000));
@@ -346,17 +346,17 @@ static void test_more_threads_than_places(void **state)
 /* Threads of which each is woken up by its answers, more than there are places, come first. */
 static void test_slow_threads_hide_none_that_hangs(void **state)
 {
-	static struct watch w;
+	static struct fuse_watch w;
 	bool hung = false;
 
-	watch_init(&w, NULL, &job, LIMIT_MS);
+	fuse_watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned pass = 0; pass < 10; pass++) {
-		for (unsigned i = 1; i <= 4 * WATCH_MAX_THREADS; i++) {
+		for (unsigned i = 1; i <= 4 * FUSE_WATCH_MAX_THREADS; i++) {
 			const struct proc_thread t = {
 				.tid = (pid_t)i, .switches = pass, .asleep = true, .ending = true
 			};
 
-			assert_false(watch_note(&w, &t, 10000 + pass * LIMIT_MS));
+			assert_false(fuse_watch_note(&w, &t, 10000 + pass * LIMIT_MS));
 		}
 		hung = note(&w, 100000, true, 3, 10000 + pass * LIMIT_MS) || hung;
 	}

@@ -1,4 +1,4 @@
-/* Whose threads a pass goes through: daemon/manager/watch.c. */
+/* Whose threads a pass goes through: daemon/manager/fuse-watch.c. */
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -8,14 +8,14 @@
 
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/privops.h"
-#include "daemon/manager/watch.h"
+#include "daemon/manager/fuse-watch.h"
 
 #define ME 1001
 #define GROUP "/freezer/slurm/uid_1001/job_7"
 
 static struct {
 	struct state st;
-	struct watch w;
+	struct fuse_watch w;
 	int found; /* what the look for the group answers */
 	bool stopped;
 	unsigned n_passes;
@@ -67,13 +67,13 @@ static int begin(void **state)
 	memset(&play, 0, sizeof(play));
 	play.st = (struct state){ .uid = ME, .job_id = 7 };
 	play.st.procs[0].pid = getpid();
-	watch_init(&play.w, NULL, &play.st, 1000);
+	fuse_watch_init(&play.w, NULL, &play.st, 1000);
 	return 0;
 }
 
 static int end(void **state)
 {
-	watch_deinit(&play.w);
+	fuse_watch_deinit(&play.w);
 	return 0;
 }
 
@@ -83,7 +83,7 @@ static void look(int found)
 	play.found = found;
 	play.n_passes = 0;
 	play.w.next_ms = 0;
-	watch_look(&play.w, 1);
+	fuse_watch_look(&play.w, 1);
 }
 
 static void test_without_cgroups_the_users_threads_count(void **state)

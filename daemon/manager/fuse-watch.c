@@ -35,7 +35,7 @@
  * a debugger or an administrator. Then threads of any uid count, also those of other users. An
  * abort breaks only this job's mount.
  */
-#include "daemon/manager/watch.h"
+#include "daemon/manager/fuse-watch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -55,24 +55,24 @@
 #define SLICE_MS 20
 #define MAX_GAP_MS 1000
 
-void watch_init(struct watch *w, const struct jobdir *dir, const struct state *st,
-		uint64_t limit_ms)
+void fuse_watch_init(struct fuse_watch *w, const struct jobdir *dir, const struct state *st,
+		     uint64_t limit_ms)
 {
-	*w = (struct watch){ .dir = dir,
-			     .job = state_get_job(st),
-			     .procs = st->procs,
-			     .limit_ms = limit_ms,
-			     .proc_fd = -1,
-			     .look = PROC_LOOK_INIT };
+	*w = (struct fuse_watch){ .dir = dir,
+				  .job = state_get_job(st),
+				  .procs = st->procs,
+				  .limit_ms = limit_ms,
+				  .proc_fd = -1,
+				  .look = PROC_LOOK_INIT };
 }
 
-void watch_deinit(struct watch *w)
+void fuse_watch_deinit(struct fuse_watch *w)
 {
 	proc_look_end(&w->look);
 	fd_closep(&w->proc_fd);
 }
 
-static struct watch_thread *find_thread(struct watch *w, const struct proc_thread *t)
+static struct fuse_watch_thread *find_thread(struct fuse_watch *w, const struct proc_thread *t)
 {
 	for (size_t i = 0; i < w->n_threads; i++)
 		if (w->threads[i].seen.tid == t->tid && w->threads[i].seen.start == t->start)
@@ -85,21 +85,21 @@ static struct watch_thread *find_thread(struct watch *w, const struct proc_threa
  * slow threads, however many, leave room for a thread that hangs. If the table is full of other
  * threads, one of these hangs, which is enough.
  */
-bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
+bool fuse_watch_note(struct fuse_watch *w, const struct proc_thread *t, uint64_t now_ms)
 {
-	struct watch_thread *known = find_thread(w, t);
+	struct fuse_watch_thread *known = find_thread(w, t);
 
 	if (!t->asleep && !t->io)
-		return false; /* watch_end_pass() forgets it */
+		return false; /* fuse_watch_end_pass() forgets it */
 	if (known && known->seen.switches != t->switches && !t->io) {
 		*known = w->threads[--w->n_threads];
 		return false;
 	}
-	if (!known && w->n_threads == WATCH_MAX_THREADS)
+	if (!known && w->n_threads == FUSE_WATCH_MAX_THREADS)
 		return false;
 	if (!known) {
 		known = &w->threads[w->n_threads++];
-		*known = (struct watch_thread){ .seen = *t, .since_ms = now_ms };
+		*known = (struct fuse_watch_thread){ .seen = *t, .since_ms = now_ms };
 	}
 	known->in_pass = true;
 	if (t->io && now_ms - known->since_ms < 2 * w->limit_ms)
@@ -107,7 +107,7 @@ bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
 	return now_ms - known->since_ms >= w->limit_ms;
 }
 
-void watch_end_pass(struct watch *w)
+void fuse_watch_end_pass(struct fuse_watch *w)
 {
 	size_t n = 0;
 
@@ -122,7 +122,7 @@ void watch_end_pass(struct watch *w)
 
 /* Returns true if one of our processes was seen stopped within limit_ms. If a server is stopped and
  * continued between two checks, its requests are answered in between. */
-static bool has_stopped_server(struct watch *w, uint64_t now_ms)
+static bool has_stopped_server(struct fuse_watch *w, uint64_t now_ms)
 {
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (w->procs[i].pid && proc_look_is_stopped(w->proc_fd, w->procs[i].pid))
@@ -132,7 +132,7 @@ static bool has_stopped_server(struct watch *w, uint64_t now_ms)
 
 /* In v1, Slurm tracks the processes of a job with the freezer controller. The group above a job's
  * is that of the user's jobs in v1, and that of all jobs in v2. */
-static int begin_pass(struct watch *w)
+static int begin_pass(struct fuse_watch *w)
 {
 	char group[PATH_MAX];
 	const int r = job_cgroup_find("freezer", &w->job, group, sizeof(group));
@@ -152,7 +152,7 @@ static int begin_pass(struct watch *w)
 			       stopped ? PROC_LOOK_ANYBODY : w->job.uid);
 }
 
-static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
+static void abort_waiting(struct fuse_watch *w, pid_t tid, uint64_t now_ms)
 {
 	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++) {
 		if (!w->waiting_since_ms[slot] || now_ms - w->waiting_since_ms[slot] < w->limit_ms)
@@ -167,7 +167,7 @@ static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
 
 /* Returns true if requests of the slot's connection wait. The file can be read only once, so it is
  * opened each time. */
-static bool is_waiting(const struct watch *w, unsigned slot)
+static bool is_waiting(const struct fuse_watch *w, unsigned slot)
 {
 	_cleanup_(fd_closep) int fd = mounts_open_waiting(w->dir, slot);
 	char text[32] = "";
@@ -176,7 +176,7 @@ static bool is_waiting(const struct watch *w, unsigned slot)
 }
 
 /* Checks all connections. Returns true if requests wait. */
-static bool look_at_connections(struct watch *w, uint64_t slots)
+static bool look_at_connections(struct fuse_watch *w, uint64_t slots)
 {
 	const uint64_t now_ms = clock_ms();
 	bool any = false;
@@ -194,7 +194,7 @@ static bool look_at_connections(struct watch *w, uint64_t slots)
 }
 
 /* Begins a pass if none is active, and continues it for SLICE_MS. */
-static void look_at_threads(struct watch *w)
+static void look_at_threads(struct fuse_watch *w)
 {
 	const uint64_t until_ms = clock_ms() + SLICE_MS;
 	int r = w->look.active ? 0 : begin_pass(w);
@@ -208,19 +208,19 @@ static void look_at_threads(struct watch *w)
 	do {
 		r = proc_look_next(&w->look, &t);
 		now_ms = clock_ms();
-		if (r == PROC_LOOK_THREAD && watch_note(w, &t, now_ms))
+		if (r == PROC_LOOK_THREAD && fuse_watch_note(w, &t, now_ms))
 			abort_waiting(w, t.tid, now_ms);
 	} while (r != PROC_LOOK_END && now_ms < until_ms);
 	if (r != PROC_LOOK_END)
 		return;
 	proc_look_end(&w->look);
-	watch_end_pass(w);
+	fuse_watch_end_pass(w);
 }
 
 /* A gap between two checks means that the node was suspended, or that we, and probably other
  * processes, got no CPU. A thread is not hung because of this, so the additional time does not
  * count. */
-static void leave_out_gap(struct watch *w)
+static void leave_out_gap(struct fuse_watch *w)
 {
 	const uint64_t now_ms = clock_ms(), gap_ms = w->last_ms ? now_ms - w->last_ms : 0;
 	const uint64_t excess_ms = gap_ms > MAX_GAP_MS ? gap_ms - MAX_GAP_MS : 0;
@@ -232,7 +232,7 @@ static void leave_out_gap(struct watch *w)
 		w->threads[i].since_ms += excess_ms;
 }
 
-void watch_look(struct watch *w, uint64_t slots)
+void fuse_watch_look(struct fuse_watch *w, uint64_t slots)
 {
 	const bool was_waiting = w->n_threads || w->look.active;
 
@@ -251,7 +251,7 @@ void watch_look(struct watch *w, uint64_t slots)
 	w->next_ms = clock_ms() + IDLE_MS;
 }
 
-int watch_get_pause(const struct watch *w)
+int fuse_watch_get_pause(const struct fuse_watch *w)
 {
 	const uint64_t now_ms = clock_ms();
 

@@ -1,8 +1,8 @@
 /*
- * watch: aborts the FUSE connections of a job if one of its threads cannot end because a server
- * does not answer. Slurm drains a node on which a job's process does not end. The watch runs in the
- * manager, which has another uid than the job, because the user must not be able to kill, stop or
- * starve the process that protects the node from him.
+ * fuse-watch: aborts the FUSE connections of a job if one of its threads cannot end because a
+ * server does not answer. Slurm drains a node on which a job's process does not end. The watch runs
+ * in the manager, which has another uid than the job, because the user must not be able to kill,
+ * stop or starve the process that protects the node from him.
  */
 #pragma once
 
@@ -18,16 +18,16 @@
 
 struct jobdir;
 
-#define WATCH_MAX_THREADS 256
+#define FUSE_WATCH_MAX_THREADS 256
 
 /* A thread that is about to end, and has slept since it was first seen in this state. */
-struct watch_thread {
+struct fuse_watch_thread {
 	struct proc_thread seen;
 	uint64_t since_ms;
 	bool in_pass; /* the current pass has seen it */
 };
 
-struct watch {
+struct fuse_watch {
 	const struct jobdir *dir;
 	struct job_cgroup_job job;
 	const struct state_proc *procs; /* our processes, including image servers */
@@ -38,14 +38,14 @@ struct watch {
 	bool has_group;				     /* a cgroup of the job was found once */
 	int proc_fd;				     /* the node's processes; -1: not opened yet */
 	struct proc_look look;
-	struct watch_thread threads[WATCH_MAX_THREADS];
+	struct fuse_watch_thread threads[FUSE_WATCH_MAX_THREADS];
 	size_t n_threads;
 };
 
-/* st is lent until watch_deinit(). */
-void watch_init(struct watch *w, const struct jobdir *dir, const struct state *st,
-		uint64_t limit_ms);
-void watch_deinit(struct watch *w);
+/* st is lent until fuse_watch_deinit(). */
+void fuse_watch_init(struct fuse_watch *w, const struct jobdir *dir, const struct state *st,
+		     uint64_t limit_ms);
+void fuse_watch_deinit(struct fuse_watch *w);
 
 /*
  * Makes one check, if it is time for one. slots: the mounted slots; slot 0 is bit 0. A check takes
@@ -55,13 +55,13 @@ void watch_deinit(struct watch *w);
  * connection had waiting requests at each check in that time. If there is more than a second
  * between two checks, the additional time does not count.
  */
-void watch_look(struct watch *w, uint64_t slots);
+void fuse_watch_look(struct fuse_watch *w, uint64_t slots);
 
 /* Returns the milliseconds until the next check is due. */
-int watch_get_pause(const struct watch *w);
+int fuse_watch_get_pause(const struct fuse_watch *w);
 
-/* Stores what a pass has seen of one thread. Returns true if the thread is hung. For watch_look()
- * and its test. */
-bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms);
+/* Stores what a pass has seen of one thread. Returns true if the thread is hung. For
+ * fuse_watch_look() and its test. */
+bool fuse_watch_note(struct fuse_watch *w, const struct proc_thread *t, uint64_t now_ms);
 /* Ends a pass: forgets the threads that it has not seen. */
-void watch_end_pass(struct watch *w);
+void fuse_watch_end_pass(struct fuse_watch *w);
