@@ -129,7 +129,17 @@ def hard_link_left_out(p):
     yield p.option("exclude=h")
 
 
-@case("is a device, FIFO or socket, a part of a file, or a link to nothing", has={"good"})
+@case("is the rest of a file that began in another volume", has={"big"})
+def second_volume(p):
+    p.write("big", os.urandom(300000))
+    p.sh("printf 'n two.tar\\nn three.tar\\nn four.tar\\n' | tar -ML 100 -cf one.tar big >/dev/null && mv two.tar x.tar")
+    yield p.path("x.tar")
+    command = re.search(r"\((tar -xM) -f FIRST", p.text).group(1)
+    p.sh(f"rm -rf y && mkdir y && {command} -f one.tar -f x.tar -f three.tar -C y && cmp big y/big && tar -C y -cf z.tar .")
+    yield p.path("z.tar")
+
+
+@case("is a device, FIFO or socket", has={"good"})
 def device(p):
     yield p.write("x.tar", tar(GOOD, member(b"null", kind=b"3")))
     yield p.option("exclude=null")

@@ -211,6 +211,8 @@ static enum member_type get_type(struct archive_entry *e)
 		return MEMBER_DIR;
 	case AE_IFLNK:
 		return MEMBER_SYMLINK;
+	case 0: /* libarchive has no type for these */
+		return archive_entry_size(e) > 0 ? MEMBER_PART : MEMBER_NO_LINK;
 	default:
 		return MEMBER_OTHER;
 	}

@@ -39,7 +39,9 @@ enum member_type {
 	MEMBER_DIR,
 	MEMBER_SYMLINK,
 	MEMBER_HARDLINK,
-	MEMBER_OTHER, /* devices, FIFOs, sockets; extraction refuses them */
+	MEMBER_OTHER,	/* devices, FIFOs, sockets; extraction refuses them */
+	MEMBER_PART,	/* the rest of a file that began in another volume (tar -M) */
+	MEMBER_NO_LINK, /* a link without a target */
 };
 
 /* One entry of an archive. Its texts are lent until the next entry. */

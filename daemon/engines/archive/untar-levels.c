@@ -319,6 +319,22 @@ static int extract_dir(struct level *l, const char *path, const struct member *m
 	return tree_add_dir(l->x->tree, path, &meta, err);
 }
 
+static int refuse_type(const char *path, enum member_type type, struct error *err)
+{
+	if (type == MEMBER_PART) {
+		error_set(err, EINVAL,
+			  "%s is the rest of a file that began in another volume (tar -M)", path);
+		return error_set_hint(err, -EINVAL,
+				      "unpack all volumes (tar -xM -f FIRST -f SECOND) and pack "
+				      "them as one tar");
+	}
+	if (type == MEMBER_NO_LINK)
+		error_set(err, EINVAL, "%s is a link to nothing", path);
+	else
+		error_set(err, EINVAL, "%s is a device, FIFO or socket", path);
+	return error_set_hint(err, -EINVAL, "exclude= leaves it out");
+}
+
 static int extract_member(struct level *l, const struct member *m, struct error *err)
 {
 	char path[MEMBER_PATH_SIZE];
@@ -349,10 +365,7 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	case MEMBER_HARDLINK:
 		return extract_hardlink(l, path, m, err);
 	default:
-		error_set(err, EINVAL,
-			  "%s is a device, FIFO or socket, a part of a file, or a link to nothing",
-			  path);
-		return error_set_hint(err, -EINVAL, "exclude= leaves it out");
+		return refuse_type(path, m->type, err);
 	}
 }
 
