@@ -240,7 +240,7 @@ dk_without_plugin() {
 	sed -i 's/^optional/#&/' "$conf"
 	at_end "sed -i 's/^#optional/optional/' '$conf'"
 	for node; do
-		"$cluster" slurmd-restart "$node" &
+		restart_slurmd "$node" &
 	done
 	wait
 	sed -i 's/^#optional/optional/' "$conf"

@@ -389,12 +389,21 @@ staging_begun() {
 	on "$1" find "/run/stage-data/$2/t/.stage/tmp" -type f -print -quit 2>/dev/null | grep -q .
 }
 
+# keepers_of ID: the processes that serve the job on the three nodes
+keepers_of() {
+	local node
+
+	for node in n1 n2 n3; do
+		on $node sed -n 's/^keeper=//p' "/run/stage-data/$1/state"
+	done
+}
+
 # The controller is told 50 times, and each slurmd is restarted once. The sources hang until that is
 # over, however long it takes: some releases need a second for each time.
 readonly test_reconfigured_and_restarted_while_staging_seconds=300
 # Fails when the reaper of slurmd's start ends keepers that are alive.
 test_reconfigured_and_restarted_while_staging() {
-	local id i node
+	local id i node keepers
 
 	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/**\nMaxRate=600K'
 	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
@@ -402,12 +411,13 @@ test_reconfigured_and_restarted_while_staging() {
 		gate_close $node
 	done
 	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
-		<<<'srun -N3 bash -c "cat \$STAGE_DATA_PATH_T/*/* | cksum"')
+		<<<"srun -N3 bash -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'; echo read; $until_let_go")
 	for node in n1 n2 n3; do
 		gate_open $node
 		wait_until 20 staging_begun $node "$id"
 		on $node kill -STOP "$(cat "$work/gate.$node")"
 	done
+	keepers=$(keepers_of "$id")
 	for ((i = 0; i < 50; i++)); do
 		on ctl scontrol reconfigure
 		[[ $i != 25 ]] || for node in n1 n2 n3; do
@@ -421,7 +431,11 @@ test_reconfigured_and_restarted_while_staging() {
 	done
 	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a
 	# minute.
-	job_done "$id" 110
+	job_wait_says "$id" read 110
+	# A step would start another keeper, which stages again.
+	assert_eq "$keepers" "$(keepers_of "$id")" "keepers"
+	let_go "$id"
+	job_done "$id"
 	assert_eq 3 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
 	assert_nodes_fine
 }

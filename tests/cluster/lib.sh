@@ -427,6 +427,24 @@ assert_nodes_fine() {
 	nodes_are_fine || fail "a node is drained or down"
 }
 
+n_slurmd_starts() {
+	grep -c 'slurmd started on' "$base/node/$1/log/slurmd.log" || true
+}
+
+slurmd_has_started_since() {
+	(($(n_slurmd_starts "$1") > $2))
+}
+
+# restart_slurmd NODE: returns when it has loaded its plugins. slurmd 26.05 loads them when the
+# command that started it has ended.
+restart_slurmd() {
+	local before
+
+	before=$(n_slurmd_starts "$1")
+	"$cluster" slurmd-restart "$1"
+	wait_until 20 slurmd_has_started_since "$1" "$before"
+}
+
 # --- a source that hangs until it is told to go on ------------------------------------------------
 #
 # On one node, /srv/pfs/gate (elsewhere a plain directory) becomes a FUSE mount whose server is
