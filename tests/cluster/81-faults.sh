@@ -411,7 +411,7 @@ test_reconfigured_and_restarted_while_staging() {
 		gate_close $node
 	done
 	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
-		<<<"srun -N3 bash -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'; echo read; $until_let_go")
+		<<<"srun -N3 bash -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'; echo all is there; $until_let_go")
 	for node in n1 n2 n3; do
 		gate_open $node
 		wait_until 20 staging_begun $node "$id"
@@ -431,7 +431,7 @@ test_reconfigured_and_restarted_while_staging() {
 	done
 	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a
 	# minute.
-	job_wait_says "$id" read 110
+	job_wait_says "$id" "all is there" 110
 	# A step would start another keeper, which stages again.
 	assert_eq "$keepers" "$(keepers_of "$id")" "keepers"
 	let_go "$id"
