@@ -37,8 +37,7 @@ enum {
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
 	AHEAD_MIN_SEARCH = 1 << 20,
 	AHEAD_PATIENCE = 256, /* allowed unknown places, in addition to one for each known one */
-	AHEAD_MAX_WAITS = 50, /* limit of waits of TAR_AHEAD_WAIT_MS without a read of the
-			       * segment's thread */
+	AHEAD_MAX_WAITS = 50, /* waits of TAR_AHEAD_WAIT_MS without a read of the thread */
 	AHEAD_END_MS = 1000,  /* time for the threads to end */
 };
 
@@ -64,11 +63,9 @@ struct tar_ahead {
 	pthread_cond_t changed;
 	bool closed;
 	uint64_t claimed;	   /* bytes of the file before this are in segments */
-	size_t first, next;	   /* numbers of the walk's segment and of the next one to be
-				    * taken, modulo the number of slots */
+	size_t first, next;	   /* the walk's segment and the next one, modulo n_segments */
 	size_t piece;		   /* piece of the first segment that is needed next */
-	uint64_t n_known, n_not;   /* number of requested places that were known, and that were
-				    * not */
+	uint64_t n_known, n_not;   /* requested headers that were known, and that were not */
 	_Atomic uint64_t at, mean; /* offset of the walk, and its mean distance between headers */
 	_Atomic uint64_t n_reads;
 	size_t n_threads, n_running, n_segments;
@@ -466,7 +463,7 @@ static size_t find_piece(struct tar_ahead *a, struct segment *s, uint64_t at,
 	return 0;
 }
 
-ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap)
+ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap)
 {
 	struct segment *s;
 	size_t n = 0;
@@ -480,13 +477,16 @@ ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const uns
 	if (s)
 		n = find_piece(a, s, at, datap);
 	pthread_mutex_unlock(&a->lock);
-	if (waits)
-		return -EAGAIN;
-	if (n > 0)
-		a->n_known++;
-	else
-		a->n_not++;
-	return (ssize_t)n;
+	return waits ? -EAGAIN : (ssize_t)n;
+}
+
+ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap)
+{
+	ssize_t n = tar_ahead_peek(a, at, mean, datap);
+
+	a->n_known += n > 0;
+	a->n_not += n == 0;
+	return n;
 }
 
 uint64_t tar_ahead_count_reads(struct tar_ahead *a)

@@ -39,6 +39,11 @@ DEFINE_FREEP(struct tar_ahead, tar_ahead_free)
 ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap);
 #define TAR_AHEAD_WAIT_MS 100
 
+/* Does the same for a place where a header may be, such as the content of a member that may be an
+ * archive. It does not count for tar_ahead_is_useless(). */
+ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean,
+		       const unsigned char **datap);
+
 /* Returns the number of completed reads. */
 uint64_t tar_ahead_count_reads(struct tar_ahead *a);
 /* Returns true if reading ahead does not help: for most places, nothing was known. */

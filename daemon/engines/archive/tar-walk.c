@@ -152,16 +152,18 @@ static void tell_reads_ahead(struct tar_walk *w)
 	w->n_ahead = n;
 }
 
-/* Gets bytes that the threads have read. Returns their number; 0: this place is not known;
- * -ECANCELED. */
-static ssize_t get_ahead(struct tar_walk *w, uint64_t at, const unsigned char **datap,
-			 struct error *err)
+/* Gets bytes that the threads have read, by tar_ahead_get() or tar_ahead_peek(). Returns their
+ * number; 0: this place is not known; -ECANCELED. */
+static ssize_t get_ahead(struct tar_walk *w, uint64_t at,
+			 ssize_t (*get)(struct tar_ahead *, uint64_t, uint64_t,
+					const unsigned char **),
+			 const unsigned char **datap, struct error *err)
 {
 	ssize_t n = w->ahead ? -EAGAIN : 0;
 	int r = 0;
 
 	while (n == -EAGAIN && r == 0) {
-		n = tar_ahead_get(w->ahead, at, w->mean, datap);
+		n = get(w->ahead, at, w->mean, datap);
 		if (n != -EAGAIN)
 			break;
 		tell_reads_ahead(w);
@@ -175,7 +177,7 @@ static ssize_t get_ahead(struct tar_walk *w, uint64_t at, const unsigned char **
 static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
 {
 	const unsigned char *data = NULL;
-	ssize_t n = get_ahead(w, w->at, &data, err);
+	ssize_t n = get_ahead(w, w->at, tar_ahead_get, &data, err);
 
 	if (n == 0 && w->ahead && tar_ahead_is_useless(w->ahead))
 		tar_ahead_free(steal_ptr(w->ahead));
@@ -310,7 +312,7 @@ ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, s
 
 	if (size > w->end - at)
 		size = (size_t)(w->end - at);
-	n = get_ahead(w, at, &data, err);
+	n = get_ahead(w, at, tar_ahead_peek, &data, err);
 	if (n < 0)
 		return n;
 	if (n >= UNTAR_BLOCK && size >= UNTAR_BLOCK &&

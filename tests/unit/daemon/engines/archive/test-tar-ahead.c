@@ -198,6 +198,31 @@ static void test_places_that_are_no_headers_are_not_known_and_it_says_so(void **
 	close(archive);
 }
 
+/* Most members are no archives, so their content is not known. */
+static void test_looks_at_content_do_not_make_it_useless(void **state)
+{
+	struct tar_ahead_options o = { .n_threads = 2, .segment_size = 65536, .nested = true };
+	_cleanup_(tar_ahead_freep) struct tar_ahead *a = NULL;
+	const unsigned char *data;
+	const uint64_t member = 512 + 1024;
+	uint64_t at = 512; /* after the directory */
+
+	load(*state, "mkdir src && for i in $(seq 500); do head -c 1000 /dev/urandom >src/$i; done"
+		     " && tar -C src -cf t.tar .");
+	o.fd = archive;
+	o.size = size;
+	a = tar_ahead_new(&o, 0, MEAN);
+	assert_non_null(a);
+	for (unsigned i = 0; i < 400; i++, at += member) {
+		assert_true(get(a, at, &data) > 0);
+		assert_int_equal(tar_ahead_peek(a, at + 512, MEAN, &data), 0);
+	}
+	for (unsigned i = 0; i < 300; i++)
+		assert_int_equal(get(a, at + 512, &data), 0);
+	assert_false(tar_ahead_is_useless(a));
+	close(archive);
+}
+
 /* It became shorter, or the caller knew a larger one. */
 static void test_a_file_that_ends_early_has_no_more(void **state)
 {
@@ -245,6 +270,7 @@ int main(void)
 		SCRATCH(test_an_archive_in_an_archive_leads_out_of_it_again),
 		SCRATCH(test_headers_of_archives_in_the_archive_are_known),
 		SCRATCH(test_places_that_are_no_headers_are_not_known_and_it_says_so),
+		SCRATCH(test_looks_at_content_do_not_make_it_useless),
 		SCRATCH(test_a_file_that_ends_early_has_no_more),
 		SCRATCH(test_a_thread_that_hangs_is_left_behind),
 	};
