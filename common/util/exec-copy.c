@@ -62,8 +62,8 @@ static int check_program(int fd, off_t *sizep)
 	return 0;
 }
 
-/* Makes a file in memory that may be executed, even if that is not the default of the system. Its
- * name is shown by ps. */
+/* Makes a file in memory that may be executed, even if that is not the default of the system. From
+ * Linux 6.14 on, its name is part of the process's name. */
 static int make_file(const char *name)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MEMFD_EXEC);
@@ -119,5 +119,15 @@ int exec_copy(const char *name, char *const *argv, char *const *envp, int fd)
 		return -errno;
 	fd_close_from(fd + 1);
 	syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+	return -errno;
+}
+
+int exec_copy_or_itself(const char *name, char *const *argv, char *const *envp, int fd)
+{
+	const int r = exec_copy(name, argv, envp, fd);
+
+	if (r != -ENOEXEC && r != -EACCES)
+		return r;
+	execvpe(name, argv, envp);
 	return -errno;
 }

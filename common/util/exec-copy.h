@@ -21,3 +21,7 @@ int exec_copy_find(const char *name, char *buf, size_t size);
  * (vm.memfd_noexec=2).
  */
 int exec_copy(const char *name, char *const *argv, char *const *envp, int fd);
+
+/* Does the same, but executes the program itself in these two cases. The user can trace it then.
+ * For programs in the job's cgroups. */
+int exec_copy_or_itself(const char *name, char *const *argv, char *const *envp, int fd);

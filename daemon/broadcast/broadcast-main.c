@@ -58,13 +58,9 @@ static void become_sbcast(const struct order *o, int said, pid_t parent)
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	fd_set_cloexec(WORKER_FD_SOCKET + 1, true);
 	fd_close_from(FILE_FD + 1);
-	r = exec_copy(o->program, argv, envp, FILE_FD + 1);
 	/* A script of the site's can be traced. It is in the job's cgroups, as the worker that
 	 * started us is. */
-	if (r == -ENOEXEC) {
-		execvpe(o->program, argv, envp);
-		r = -errno;
-	}
+	r = exec_copy_or_itself(o->program, argv, envp, FILE_FD + 1);
 	dprintf(2, "%s: %s\n", o->program, strerror(-r));
 	_exit(NO_PROGRAM);
 }

@@ -87,7 +87,6 @@ static void become(const char *path, unsigned n_threads, bool has_session)
 	};
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
 	const int first_free = has_session ? SQUASHFUSE_FREE : SQUASHFUSE_SESSION;
-	int r;
 
 	snprintf(image, sizeof(image), "/proc/self/fd/%d", SQUASHFUSE_IMAGE);
 	snprintf(point, sizeof(point), "%s", path);
@@ -102,13 +101,8 @@ static void become(const char *path, unsigned n_threads, bool has_session)
 	fd_close_from(first_free);
 	fd_set_cloexec(SQUASHFUSE_SOCKET, true);
 	data_rlimit_set(n_threads);
-	r = exec_copy(SQUASHFUSE_PROGRAM, argv, envp, first_free);
-	/* A script, or a kernel that executes nothing from memory: the user can trace it. */
-	if (r == -ENOEXEC || r == -EACCES) {
-		execvpe(SQUASHFUSE_PROGRAM, argv, envp);
-		r = -errno;
-	}
-	dprintf(STDERR_FILENO, "%s\n", strerror(-r));
+	dprintf(STDERR_FILENO, "%s\n",
+		strerror(-exec_copy_or_itself(SQUASHFUSE_PROGRAM, argv, envp, first_free)));
 	_exit(SQUASHFUSE_NO_PROGRAM);
 }
 
