@@ -2496,6 +2496,25 @@ def test_why_a_helper_can_not_be_started_is_told():
     j.assert_gone()
 
 
+def test_programs_that_others_could_change_are_told_before_staging_begins():
+    """Seen failing where root did not say it, and where the manager did not look: the plugin was
+    told that staging runs."""
+    for name in 'stagingd', 'stage-worker':
+        for change, back, says in (
+                (lambda path: os.chmod(path, 0o775), lambda path: os.chmod(path, 0o755),
+                 "must be a file of root's"),
+                (lambda path: os.rename(path, path + '.away'), lambda path: os.rename(path + '.away', path),
+                 'No such file')):
+            change(f'{LIBEXEC}/{name}')
+            try:
+                j = Job(expect='E')
+            finally:
+                back(f'{LIBEXEC}/{name}')
+            assert f'{LIBEXEC}/{name}' in j.answer and says in j.answer, j.answer
+            assert j.clean().returncode == 0
+            j.assert_gone()
+
+
 def test_launch_says_where_staging_starts():
     write_conf('[daemon]\nLaunch=step')
     j = Job(expect='S')

@@ -13,6 +13,7 @@
 
 #include "common/protocol/keeper-helper.h"
 #include "common/util/fd.h"
+#include "daemon/manager/helper-run.h"
 #include "tests/unit/unit-privops.h"
 
 #define SYSTEM_UID 490
@@ -125,6 +126,25 @@ static void test_a_helper_does_tasks_of_the_list_as_whom_they_are_for(void **sta
 	for (size_t i = 0; i < ARRAY_SIZE(unit_keeper.programs); i++)
 		fd_closep(&unit_keeper.programs[i]);
 	unit_keeper.uid = unit_keeper.gid = unit_keeper.job = 0;
+}
+
+/* What the helper has written there does not count. Seen failing where root left out its part. */
+static void test_root_says_which_programs_it_can_start(void **state)
+{
+	static const int opened[PRIVOP_N_PROGRAMS] = { [PRIVOP_PROGRAM_HELPER] = 5,
+						       [PRIVOP_PROGRAM_DAEMON] = -EPERM,
+						       [PRIVOP_PROGRAM_WORKER] = -ENOENT };
+	struct helper_site site;
+
+	memcpy(unit_keeper.programs, opened, sizeof(opened));
+	unit_keeper.site.pid = 1; /* the helper has answered */
+	assert_int_equal(helper_get_site(&site), 0);
+	assert_int_equal(site.programs[PRIVOP_PROGRAM_HELPER], 0);
+	assert_int_equal(site.programs[PRIVOP_PROGRAM_DAEMON], -EPERM);
+	assert_int_equal(site.programs[PRIVOP_PROGRAM_WORKER], -ENOENT);
+	unit_keeper.site.pid = 0;
+	for (size_t i = 0; i < PRIVOP_N_PROGRAMS; i++)
+		unit_keeper.programs[i] = -1;
 }
 
 static void test_numbers_out_of_their_lists_are_nothing(void **state)
@@ -246,6 +266,7 @@ int main(void)
 		cmocka_unit_test(
 			test_nothing_is_started_as_root_and_no_users_program_without_the_account),
 		cmocka_unit_test(test_a_helper_does_tasks_of_the_list_as_whom_they_are_for),
+		cmocka_unit_test(test_root_says_which_programs_it_can_start),
 		cmocka_unit_test(test_numbers_out_of_their_lists_are_nothing),
 		cmocka_unit_test(test_without_a_job_nothing_is_mounted_or_given_to_a_user),
 		cmocka_unit_test(test_what_is_mounted_outside_of_a_directory_stays),
