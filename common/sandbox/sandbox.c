@@ -71,7 +71,7 @@ _Static_assert(ARRAY_SIZE(server_calls) <= SERVER_MAX_CALLS, "what it may do is 
  * stagingd, copy the image to an open descriptor, and end the processes that were started
  * before. */
 static const unsigned beside_server_calls[] = {
-	__NR_pwrite64,	 __NR_lseek,	 __NR_fstat,
+	__NR_pwrite64,	 __NR_lseek,
 #ifdef __NR_newfstatat
 	__NR_newfstatat,
 #endif

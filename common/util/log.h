@@ -3,9 +3,10 @@
  *
  *   job=4711 ds=imagenet preparing -> undoing: needs 148 GiB, /dev/shm has 62 GiB free
  *
- * Sinks: syslog (facility daemon) and, where opened, a file descriptor. Never blocks on a
- * sink: a full pipe loses the line. Control bytes are escaped. Not thread-safe by lines of
- * one thread each: a line is one write().
+ * Sinks: syslog (facility daemon) and, if opened, a file descriptor. If a socket or a pipe is full,
+ * the line is lost. Control bytes are escaped. A line is one write(), so lines of several threads
+ * are not mixed. If processes write to the last free space of a pipe at the same time, one of them
+ * may wait for the reader, unless the pipe is O_NONBLOCK, as the one of a keeper's job is.
  */
 #pragma once
 

@@ -17,8 +17,8 @@
 
 struct walk {
 	int fd;	   /* the current directory */
-	dev_t dev; /* of fd; 0: the next directory is the caller's own root, which no user can have
-		    * mounted */
+	dev_t dev; /* of fd; 0: the next directory is the caller's own root. It is not checked: a
+		    * user can mount it only in a namespace of his own, where /proc is his, too */
 	int n_links;
 	char rest[PATH_MAX];
 };

@@ -213,8 +213,8 @@ int manager_serve(struct manager *k, bool *job_overp)
 		privops_meanwhile = look_meanwhile;
 		if (k->in_step)
 			serve_repeat_in_job(k, MOUNTS_MEMORY);
-		look_around(
-			&s); /* stagingd waits for the job's memory and reports nothing before */
+		/* stagingd waits for the job's memory and reports nothing before */
+		look_around(&s);
 		loop(&s);
 		privops_meanwhile = NULL;
 		*job_overp = s.end_ms;
