@@ -22,6 +22,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def set_up_namespace():
     run('mount', '--make-rprivate', '/')
     run('mount', '-t', 'tmpfs', '-o', 'mode=0755', 'tmpfs', '/run')
     os.makedirs(SCRATCH)
+    open_fuse_to_all()
     write_passwd()
     if not RUNDIR.startswith('/run/'):
         cover(existing_above(os.path.dirname(RUNDIR)), 'run')
@@ -86,6 +88,18 @@ def set_up_namespace():
     write_squeue()
     os.makedirs(SCRATCH + '/sticky')
     os.chmod(SCRATCH + '/sticky', 0o1777)
+
+
+def open_fuse_to_all():
+    """Some machines give /dev/fuse to root alone. Tests mount as users, as on a node."""
+    if not os.path.exists('/dev/fuse'):
+        return
+    path = f'{SCRATCH}/dev'
+    os.mkdir(path)
+    run('mount', '-t', 'tmpfs', '-o', 'mode=0755,dev', 'tmpfs', path)
+    os.mknod(f'{path}/fuse', 0o666 | stat.S_IFCHR, os.stat('/dev/fuse').st_rdev)
+    os.chmod(f'{path}/fuse', 0o666)
+    run('mount', '--bind', f'{path}/fuse', '/dev/fuse')
 
 
 def write_passwd(system=True):

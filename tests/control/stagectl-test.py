@@ -2453,7 +2453,7 @@ class Helping(unittest.TestCase):
             manual = f.read()
         for c in self.COMMANDS:
             section = re.search(rf"^{c}\n-+\n(.*?)(?=^\S+\n[-=]+\n)", manual, re.M | re.S).group(1)
-            written = re.findall(r"^(?:-\w, )?(--[\w-]+)(?:[ =][A-Z]+)?  ", section, re.M)
+            written = re.findall(r"^(?:-\w, )?(--[\w-]+)(?:[ =][A-Za-z|]+)?  ", section, re.M)
             helped = re.findall(r"^  (?:-\w, )?(--[\w-]+)", stagectl("help", c).stdout, re.M)
             offered = [w.rstrip("=") for w in self.complete(c, "--") if w not in ("--", "--help")]
             if c == "submit": # sbatch's own; ours among them
