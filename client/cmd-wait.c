@@ -23,6 +23,7 @@
 #include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
+#include "client/step-id.h"
 #include "client/time-left.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
@@ -328,7 +329,7 @@ static void explain_timeout(const struct wait *w, struct error *err)
  * several nodes, the text names those that failed. */
 static void tell_failure(const struct wait *w, int code, const struct error *err)
 {
-	const char *what = getenv("SLURM_STEP_ID") ? "task" : "script";
+	const char *what = step_id_is_of_srun(getenv("SLURM_STEP_ID")) ? "task" : "script";
 	const char *node = w->all_nodes ? NULL : getenv("SLURMD_NODENAME");
 
 	if (!w->hold || code == STAGE_EXIT_INTERRUPTED) {

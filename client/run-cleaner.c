@@ -16,6 +16,7 @@
 
 #include "client/cmd.h"
 #include "client/run-dir.h"
+#include "client/step-id.h"
 #include "common/config/spec.h"
 #include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
@@ -29,12 +30,13 @@
 #define LOG_NAME "log"
 #define FIRST_FREE_FD 16
 
-/* Uses the names of the node and of the step's nodes; a run without a step has this node only. */
+/* Uses the names of the node and of the step's nodes; a run that srun has not started has this
+ * node only. */
 static struct kv *make_spec(const char *spec)
 {
 	const char *node = getenv("SLURMD_NODENAME"), *nodes = getenv("SLURM_STEP_NODELIST");
 	const char *n_nodes = getenv("SLURM_STEP_NUM_NODES");
-	bool in_step = getenv("SLURM_STEP_ID") && nodes && n_nodes;
+	bool in_step = step_id_is_of_srun(getenv("SLURM_STEP_ID")) && nodes && n_nodes;
 	struct kv *kv = NULL;
 	char host[256] = "";
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/step-id.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 #include "common/util/fnv.h"
@@ -79,7 +80,7 @@ static void make_key(struct run_place *p, const char *launch, const char *value)
 				      fnv_add_text(FNV_INIT, value)));
 }
 
-/* For Slurm, a step id is required, because batch scripts and their commands also have
+/* For Slurm, a step of srun is required, because batch scripts and their commands also have
  * SLURM_LOCALID. */
 static bool is_launcher(size_t i, const char *(*get_env)(const char *name))
 {
@@ -87,7 +88,7 @@ static bool is_launcher(size_t i, const char *(*get_env)(const char *name))
 
 	if (!get_env(launchers[i].rank) || parse_uint32(get_env(launchers[i].rank), &rank) < 0)
 		return false;
-	return i > 0 || (get_env("SLURM_JOB_ID") && get_env("SLURM_STEP_ID"));
+	return i > 0 || (get_env("SLURM_JOB_ID") && step_id_is_of_srun(get_env("SLURM_STEP_ID")));
 }
 
 static uint32_t get_number(const char *text)

@@ -1113,7 +1113,8 @@ class WholeJob(unittest.TestCase):
             lines = r.stderr.splitlines()
             self.assertRegex(lines[0], r"^stage-data: staging failed, so the script was not started: n\d: a: ")
             self.assertRegex(lines[1], r"^stage-data: n\d: a: ")
-            for step, what in ({}, "script"), ({"SLURM_STEP_ID": 0}, "task"):
+            # A batch script has -5 on Slurm 26.05, and no number before.
+            for step, what in ({}, "script"), ({"SLURM_STEP_ID": -5}, "script"), ({"SLURM_STEP_ID": 0}, "task"):
                 r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=gone.path, SLURMD_NODENAME="n2", **step)
                 self.assertEqual(r.stderr, f"stage-data: staging failed on n2, so the {what} was not started: a: gone\n")
 
@@ -1554,6 +1555,20 @@ class Running(unittest.TestCase):
         self.assertEqual(self.left(), set())
         for p in ps:
             p.communicate()
+
+    def test_commands_of_a_batch_script_share_nothing(self):
+        """Slurm 26.05 numbers the script as step -5."""
+        flag = f"{self.libexec}/flag"
+        ps = [self.start("-q", self.item(), "--", "sh", "-c", "echo up; until [ -e $0 ]; do sleep 0.05; done", flag,
+                         SLURM_JOB_ID=77, SLURM_STEP_ID=-5, SLURM_LOCALID=0, SLURM_NODEID=0) for _ in range(2)]
+        for p in ps:
+            self.assertEqual(p.stdout.readline(), "up\n")
+        n_daemons = len(self.daemons())
+        with open(flag, "w"):
+            pass
+        for p in ps:
+            p.communicate(timeout=20)
+        self.assertEqual((n_daemons, self.left()), (2, set()))
 
     def test_a_quick_first_task_waits_for_the_others(self):
         first = self.start("-q", self.item(), "--", "true", SLURM_JOB_ID=77, SLURM_STEP_ID=0,
