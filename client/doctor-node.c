@@ -141,6 +141,7 @@ struct system_user {
 	gid_t gid;
 	char shell[64];
 	char sharer[64]; /* another account with its uid; "": none */
+	bool is_group_of_others;
 };
 
 static bool read_system_user(FILE *f, struct system_user *u)
@@ -166,22 +167,27 @@ static bool find_system_user(struct system_user *u)
 	if (!f || !read_system_user(f, u))
 		return false;
 	rewind(f);
-	while ((pw = fgetpwent(f)))
-		if (pw->pw_uid == u->uid && strcmp(pw->pw_name, HELPER_SYSTEM_USER) != 0)
+	while ((pw = fgetpwent(f))) {
+		if (strcmp(pw->pw_name, HELPER_SYSTEM_USER) == 0)
+			continue;
+		if (pw->pw_uid == u->uid)
 			snprintf(u->sharer, sizeof(u->sharer), "%s", pw->pw_name);
+		u->is_group_of_others |= pw->pw_gid == u->gid;
+	}
 	return true;
 }
 
-/* Returns true if its group has another name in /etc/group, and so is also a group of others. */
+/* Returns true if its group has another name in /etc/group, or is the group of another account, and
+ * so is also a group of others. */
 static bool is_in_group_of_others(const struct system_user *u)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/etc/group", "re");
 	const struct group *gr;
 
 	while (f && (gr = fgetgrent(f)))
-		if (gr->gr_gid == u->gid)
-			return strcmp(gr->gr_name, HELPER_SYSTEM_USER) != 0;
-	return false;
+		if (gr->gr_gid == u->gid && strcmp(gr->gr_name, HELPER_SYSTEM_USER) != 0)
+			return true;
+	return u->is_group_of_others;
 }
 
 /* An empty shell means /bin/sh. */

@@ -185,6 +185,10 @@ doctors_script() {
 		"line='stage-data:x:4242:4242::/:/bin/false\nother:x:4242:100::/:/bin/sh'; $passwd" "$own_passwd"
 	warn user 'the group of the user stage-data, gid *, is also that of others' 'give it a group of its own' \
 		'sed "s|^stage-data:|other:|" /etc/group >$d/group; mount --bind $d/group /etc/group' 'umount /etc/group'
+	warn user 'the group of the user stage-data, gid *, is also that of others' 'give it a group of its own' \
+		'sed "s|^stage-data\(:.*\)|&\nother\1|" /etc/group >$d/group; mount --bind $d/group /etc/group' 'umount /etc/group'
+	warn user 'the group of the user stage-data, gid *, is also that of others' 'give it a group of its own' \
+		"line='stage-data:x:4242:4242::/:/bin/false\nother:x:4243:4242::/:/bin/sh'; $passwd" "$own_passwd"
 	warn user 'the user stage-data has a shell' 'usermod --shell' "line=stage-data:x:4242:4242::/:; $passwd" "$own_passwd"
 	FAIL kernel 'Linux 2.6* is older than this is made for' 'boot 4.18' 'kernel="setarch --uname-2.6"' 'kernel='
 	FAIL breaker 'keepers have crashed, nothing is staged' "look for 'stage-keeper' in the log" \
@@ -214,5 +218,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 64" "$out" "what was planted"
+	assert_eq "defects: 66" "$out" "what was planted"
 }
