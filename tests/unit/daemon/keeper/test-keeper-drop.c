@@ -228,6 +228,52 @@ static void test_a_child_is_born_in_its_group(void **state)
 	assert_non_null(strstr(have, strrchr(group, '/')));
 }
 
+/* Opens descriptors below, between and above those that are kept, of which `last` is the last one.
+ * Returns the number of one that should be closed and is not, or is closed and should not; or 0. */
+static int close_others(int last)
+{
+	const int others[] = { 3, 6, 99, 101, last - 1, last + 1, 257, 700 };
+	const int groups[] = { 100, -1 };
+	const int kept[] = { 4, 5, 17, 50, 100, last };
+	const struct process l = { .sock = 5,
+				   .program = 17,
+				   .output = 50,
+				   .n_fds = 1,
+				   .fds = { last },
+				   .groups = groups,
+				   .n_groups = ARRAY_SIZE(groups) };
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		dup2(0, others[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		dup2(0, kept[i]);
+	process_close_others(&l, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (fcntl(others[i], F_GETFD) >= 0)
+			return others[i];
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (fcntl(kept[i], F_GETFD) < 0)
+			return kept[i];
+	return fcntl(2, F_GETFD) < 0 ? 2 : 0;
+}
+
+static int close_others_above_the_groups(void)
+{
+	return close_others(200) != 0;
+}
+
+static int close_others_up_to_the_last_of_roots(void)
+{
+	return close_others(255) != 0;
+}
+
+/* Seen failing where one more, or one less, than the last one is left to close_range(). */
+static void test_a_child_has_no_descriptors_but_its_own(void **state)
+{
+	assert_int_equal(in_child(close_others_above_the_groups), 0);
+	assert_int_equal(in_child(close_others_up_to_the_last_of_roots), 0);
+}
+
 /* Every keyctl() of this process fails by that. */
 static int refuse_keyrings(int error)
 {
@@ -291,6 +337,7 @@ int main(void)
 			unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_child_is_born_in_its_group,
 						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test(test_a_child_has_no_descriptors_but_its_own),
 		cmocka_unit_test(test_no_process_begins_with_the_keyring_of_who_starts_it),
 	};
 
