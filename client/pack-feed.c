@@ -37,7 +37,9 @@ static int write_tar(const struct pack_list *l, int dirfd, int out, struct error
 
 int pack_feed_start(struct pack_feed *feed, const struct pack *p, struct error *err)
 {
-	_cleanup_(pack_list_deinit) struct pack_list list = { .follow = true, .with_dirs = true };
+	_cleanup_(pack_list_deinit) struct pack_list list = { .follow = true,
+							      .with_dirs = true,
+							      .out = p->out };
 	_cleanup_(fd_closep) int dirfd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const pid_t parent = getpid();
 	int fds[2], r;

@@ -83,6 +83,17 @@ static int refuse_link(int dirfd, const char *name, const char *path, int errnum
 			 path, to);
 }
 
+/* Refuses the directory of the result, to which a link has led: the result would contain a part of
+ * itself. */
+static int check_out(const struct pack_list *l, const struct stat *st, const char *path,
+		     struct error *err)
+{
+	if (!l->out || l->out_dir.dev != st->st_dev || l->out_dir.ino != st->st_ino)
+		return 0;
+	return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+			  "%s is inside of %s; write it somewhere else", l->out, path);
+}
+
 /* Refuses a link to a directory above it: following it would never end. */
 static int check_above(struct pack_list *l, const struct stat *st, const char *path, unsigned depth,
 		       struct error *err)
@@ -121,6 +132,8 @@ static int walk_entry(struct pack_list *l, int dirfd, const char *name, const ch
 	if (S_ISREG(st.st_mode))
 		return pack_list_add_path(l, path, &st, err);
 	r = check_above(l, &st, path, depth, err);
+	if (r == 0)
+		r = check_out(l, &st, path, err);
 	if (r == 0 && l->with_dirs)
 		r = pack_list_add_path(l, path, &st, err);
 	if (r < 0)
@@ -173,6 +186,21 @@ static int by_key(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
+static int find_out(struct pack_list *l, struct error *err)
+{
+	const char *slash = strrchr(l->out, '/');
+	_cleanup_(freep) char *dir = slash ? strndup(l->out, (size_t)(slash - l->out) + 1)
+					   : strdup(".");
+	struct stat st;
+
+	if (!dir)
+		return error_set(err, ENOMEM, "out of memory");
+	if (stat(dir, &st) < 0)
+		return error_errno(err, errno, "look at %s", dir);
+	l->out_dir = (struct pack_place){ st.st_dev, st.st_ino };
+	return 0;
+}
+
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -182,6 +210,9 @@ int pack_list_read(struct pack_list *l, int dirfd, struct error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open the directory");
 	l->above[0] = (struct pack_place){ st.st_dev, st.st_ino };
+	r = l->out ? find_out(l, err) : 0;
+	if (r < 0)
+		return r;
 	r = walk(l, steal_fd(&fd), "", 0, err);
 	if (r < 0)
 		return r;

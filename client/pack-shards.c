@@ -159,7 +159,8 @@ static void set_tmp(struct shards *s)
 int pack_shards(const struct pack *p, struct error *err)
 {
 	struct sigaction act = { .sa_handler = on_signal }, old_int, old_term;
-	_cleanup_(pack_list_deinit) struct pack_list list = { .follow = p->follow };
+	_cleanup_(pack_list_deinit) struct pack_list list = { .follow = p->follow,
+							      .out = p->follow ? p->out : NULL };
 	_cleanup_(freep) char *buffer = malloc(PACK_BUFFER);
 	_cleanup_(fd_closep) int dirfd = -1;
 	struct shards s = { .pack = p, .list = &list, .buffer = buffer };

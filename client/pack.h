@@ -70,13 +70,14 @@ struct pack_list {
 	uint64_t n_skipped; /* special files, and links that are not followed */
 	bool follow;	    /* links=follow; dangling links are an error */
 	bool with_dirs;	    /* directories are entries, too */
+	const char *out;    /* with follow: a result whose directory is refused; NULL: none */
 	uint64_t n_followed;
-	/* private: the directories above an entry */
-	struct pack_place above[PACK_MAX_DEPTH + 2];
+	/* private: the directories above an entry, and that of the result */
+	struct pack_place above[PACK_MAX_DEPTH + 2], out_dir;
 };
 
-/* Set follow and with_dirs first. Walks dirfd, which stays the caller's, and sorts by key, then by
- * name. Links to files count as files. */
+/* Set follow, with_dirs and out first. Walks dirfd, which stays the caller's, and sorts by key,
+ * then by name. Links to files count as files. */
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err);
 void pack_list_deinit(struct pack_list *l);
 /* Prints how many links were followed, and how many entries were left out. */

@@ -1745,6 +1745,17 @@ class Packing(unittest.TestCase):
         names = subprocess.check_output(["tar", "tf", f"{self.out}-000000.tar"], text=True).split()
         self.assertEqual([n for n in names if n[0] != "t"], ["c", "dd/f", "dd/in"])
 
+    def test_an_image_does_not_contain_itself_by_a_link(self):
+        """Seen failing with a check of names only: the image had its lock and its predecessor."""
+        os.makedirs(f"{self.top}/other/sub")
+        os.symlink(f"{self.top}/other", f"{self.src}/l")
+        for more in ([], ["--shards=1M"]):
+            for out in (f"{self.top}/other/o", f"{self.top}/other/sub/o"):
+                r = stagectl("pack", "-q", "--links=follow", *more, self.src, out)
+                self.assertEqual(r.returncode, 2, (more, out))
+                self.assertIn(f"{out} is inside of l", r.stderr)
+        self.assertEqual(stagectl("pack", "-q", "--links=follow", "--shards=1M", self.src, self.out).returncode, 0)
+
     def test_links_that_can_not_be_followed_end_the_packing(self):
         self.linked()
         for to, said in (("gone", "bad leads to gone, which is not there; get it"), ("bad", "bad is a link that leads back to itself"),
