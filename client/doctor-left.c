@@ -25,6 +25,7 @@
 #include "common/protocol/tier-name.h"
 #include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/mountinfo.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
@@ -89,8 +90,10 @@ static bool has_keeper(uint32_t job_id)
 static void tell_abandoned(struct doctor *d, const char *job, uint32_t job_id)
 {
 	char path[PATH_MAX];
+	unsigned n_mounts;
 
 	snprintf(path, sizeof(path), "%s/%s", STAGE_RUN_DIR, job);
+	n_mounts = count_mounts(path);
 	if (is_running(job, job_id))
 		doctor_tell(d, DOCTOR_WARN,
 			    "look for 'stage-keeper' in the log; all goes when the job ends",
@@ -98,8 +101,8 @@ static void tell_abandoned(struct doctor *d, const char *job, uint32_t job_id)
 			    "no more",
 			    job_id);
 	else
-		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts",
-			    job_id, count_mounts(path));
+		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u %s", job_id,
+			    n_mounts, count_word(n_mounts, "mount", "mounts"));
 }
 
 static void check_rundirs(struct doctor *d)
@@ -129,7 +132,8 @@ static void check_rundirs(struct doctor *d)
 	}
 	n_found += doctor_check_keepers(d, idle, n_idle, has_keeper);
 	if (!n_found)
-		doctor_tell(d, DOCTOR_OK, NULL, "%u jobs with datasets, nothing left over", n_jobs);
+		doctor_tell(d, DOCTOR_OK, NULL, "%u %s with datasets, nothing left over", n_jobs,
+			    count_word(n_jobs, "job", "jobs"));
 }
 
 /* Looks for data in memory that killed runs of `stagectl run` of this user have left. */
@@ -153,8 +157,8 @@ static void check_user_dir(struct doctor *d)
 			n++;
 	if (n)
 		doctor_tell(d, DOCTOR_WARN, "the next 'stagectl run' removes it",
-			    "%u killed run%s of this user left data in %s", n, n == 1 ? "" : "s",
-			    path);
+			    "%u killed %s of this user left data in %s", n,
+			    count_word(n, "run", "runs"), path);
 }
 
 static void check_breaker(struct doctor *d)

@@ -14,6 +14,7 @@
 #include "client/table.h"
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
@@ -201,7 +202,8 @@ char *mover_progress_to_string(const struct mover_progress *p, char *buf, size_t
 		snprintf(buf, size, "%s of %s (%u %%)", bytes, size_to_string(p->size, all),
 			 (unsigned)(100.0 * (double)p->bytes / (double)p->size));
 	else
-		snprintf(buf, size, "%s, %llu files", bytes, (unsigned long long)p->files);
+		snprintf(buf, size, "%s, %llu %s", bytes, (unsigned long long)p->files,
+			 count_word(p->files, "file", "files"));
 	return buf;
 }
 

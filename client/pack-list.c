@@ -17,6 +17,7 @@
 #include "client/output.h"
 #include "client/tar-writer.h"
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/strutil.h"
 
@@ -256,8 +257,9 @@ void pack_list_tell(const struct pack_list *l)
 	const unsigned long long n = l->n_followed;
 
 	if (l->follow && n)
-		output_error("%llu link%s packed as what %s to", n, n == 1 ? " was" : "s were",
-			     n == 1 ? "it leads" : "they lead");
+		output_error("%llu %s to", n,
+			     count_word(n, "link was packed as what it leads",
+					"links were packed as what they lead"));
 	if (l->n_skipped)
 		output_error("left out: %llu %s", (unsigned long long)l->n_skipped,
 			     l->follow ? "sockets, FIFOs or devices"

@@ -14,6 +14,7 @@
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "client/summary.h"
+#include "common/util/count.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 
@@ -282,8 +283,9 @@ static void print_nodes_end(struct progress *p, const struct summary *s)
 		return;
 	t->ended = true;
 	begin_line(p->f, "", s->name);
-	snprintf(text, sizeof(text), "ready on %zu nodes, the slowest was %.255s, in %s",
-		 s->n_nodes, s->slowest->node, duration_to_tenths(s->slowest->elapsed_ms, time));
+	snprintf(text, sizeof(text), "ready on %zu %s, the slowest was %.255s, in %s", s->n_nodes,
+		 count_word(s->n_nodes, "node", "nodes"), s->slowest->node,
+		 duration_to_tenths(s->slowest->elapsed_ms, time));
 	end_line(p->f, text);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 
 #define MAX_NAMES 8 /* nodes named per reason */
 #define MAX_REASONS 3
@@ -88,7 +89,9 @@ char *srun_failed_to_lines(const struct srun_failed *f)
 		n_reasons++;
 	}
 	if (n_told < f->n_nodes)
-		fprintf(out, "%zu more nodes failed for other reasons\n", f->n_nodes - n_told);
+		fprintf(out, "%zu more %s\n", f->n_nodes - n_told,
+			count_word(f->n_nodes - n_told, "node failed for another reason",
+				   "nodes failed for other reasons"));
 	if (fclose(out) == 0)
 		return lines;
 	free(lines);

@@ -11,6 +11,7 @@
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "client/table.h"
+#include "common/util/count.h"
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
 
@@ -166,7 +167,8 @@ static int add_row(struct table *t, const struct summary *s, bool colour)
 							   : NULL);
 	if (r < 0 || !s->n_warned)
 		return r;
-	snprintf(note, sizeof(note), "warnings on %zu nodes; --nodes shows them", s->n_warned);
+	snprintf(note, sizeof(note), "warnings on %zu %s; --nodes shows them", s->n_warned,
+		 count_word(s->n_warned, "node", "nodes"));
 	return table_add_note(t, note);
 }
 

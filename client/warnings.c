@@ -8,6 +8,7 @@
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "common/protocol/proto.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 
 #define ASK_MS 10000
@@ -137,6 +138,6 @@ void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_lis
 			print_one(f, w, i, list, prefix);
 	}
 	if (n > MAX_LINES)
-		fprintf(f, "%s: %zu more warnings; see 'stagectl status --all-nodes'\n", prefix,
-			n - MAX_LINES);
+		fprintf(f, "%s: %zu more %s; see 'stagectl status --all-nodes'\n", prefix,
+			n - MAX_LINES, count_word(n - MAX_LINES, "warning", "warnings"));
 }

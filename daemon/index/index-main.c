@@ -14,6 +14,7 @@
 
 #include "common/dataset/facts.h"
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "daemon/engines/archive/archive-index.h"
@@ -163,6 +164,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "stagectl: %s\n", err.text);
 		return STAGE_EXIT_FAILED;
 	}
-	printf("%s: %llu files and links\n", argv[2], (unsigned long long)counts.n_files);
+	printf("%s: %llu %s\n", argv[2], (unsigned long long)counts.n_files,
+	       count_word(counts.n_files, "file or link", "files and links"));
 	return STAGE_EXIT_OK;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
@@ -95,14 +96,15 @@ static void mover_tell(const struct move_order *o, const struct move_result *r, 
 	char read[PARSE_SIZE_TEXT], linked[PARSE_SIZE_TEXT], kept[PARSE_SIZE_TEXT];
 	char time[PARSE_DURATION_TEXT];
 
-	printf("stage-mover: %s: %llu files, %s read in %s; %s were there already, %s were left by "
+	printf("stage-mover: %s: %llu %s, %s read in %s; %s were there already, %s were left by "
 	       "an interrupted mover\n",
-	       o->source, (unsigned long long)r->files, size_to_string(r->read_bytes, read),
-	       duration_to_string(ms, time), size_to_string(r->linked_bytes, linked),
-	       size_to_string(r->kept_bytes, kept));
+	       o->source, (unsigned long long)r->files, count_word(r->files, "file", "files"),
+	       size_to_string(r->read_bytes, read), duration_to_string(ms, time),
+	       size_to_string(r->linked_bytes, linked), size_to_string(r->kept_bytes, kept));
 	if (o->follow)
-		printf("stage-mover: %s: %llu links were copied as what they lead to\n", o->source,
-		       (unsigned long long)r->followed);
+		printf("stage-mover: %s: %llu %s to\n", o->source, (unsigned long long)r->followed,
+		       count_word(r->followed, "link was copied as what it leads",
+				  "links were copied as what they lead"));
 }
 
 static int run_move(const struct move_order *o)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/memory.h"
@@ -383,10 +384,10 @@ static void get_result(const struct move *m, struct move_result *result)
 		.kept_bytes = atomic_load(&m->kept_bytes),
 	};
 	if (atomic_load(&m->n_left_out))
-		fprintf(stderr,
-			"stage-mover: %s: %llu mounts, sockets, FIFOs or devices were left "
-			"out\n",
-			m->order->source, (unsigned long long)atomic_load(&m->n_left_out));
+		fprintf(stderr, "stage-mover: %s: %llu %s left out\n", m->order->source,
+			(unsigned long long)atomic_load(&m->n_left_out),
+			count_word(atomic_load(&m->n_left_out), "mount, socket, FIFO or device was",
+				   "mounts, sockets, FIFOs or devices were"));
 }
 
 static void add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/sandbox/data-rlimit.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "daemon/engines/archive/archive-index.h"
@@ -173,20 +174,18 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 static void open_report(struct ctx *ctx, const struct archive_counts *counts, const char *odd_end)
 {
 	if (counts->n_replaced)
-		stage_io_warn(&ctx->io,
-			      "%llu names come more than once in the archive, the last ones count",
-			      (unsigned long long)counts->n_replaced);
+		stage_io_warn(&ctx->io, "%llu %s more than once in the archive, the last %s",
+			      (unsigned long long)counts->n_replaced,
+			      count_word(counts->n_replaced, "name comes", "names come"),
+			      count_word(counts->n_replaced, "one counts", "ones count"));
 	if (counts->n_absolute)
-		stage_io_warn(
-			&ctx->io,
-			"%llu names in the archive began with \"/\", which was taken off, as tar "
-			"and "
-			"unzip do",
-			(unsigned long long)counts->n_absolute);
-	if (odd_end)
 		stage_io_warn(&ctx->io,
-			      "%s: it may be half of an archive; accepted, as verify=none says",
-			      odd_end);
+			      "%llu %s in the archive began with \"/\", which was taken off, as "
+			      "tar and unzip do",
+			      (unsigned long long)counts->n_absolute,
+			      count_word(counts->n_absolute, "name", "names"));
+	if (odd_end)
+		stage_io_warn(&ctx->io, "%s; accepted, as verify=none says", odd_end);
 }
 
 /* Makes the index from the archive's headers. */

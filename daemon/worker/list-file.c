@@ -12,6 +12,7 @@
 
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/strutil.h"
 #include "daemon/worker/ctx.h"
@@ -47,10 +48,11 @@ static int write_paths(FILE *f, struct ctx *ctx, const struct source *src, const
 		}
 	}
 	if (n_left)
-		stage_io_warn(&ctx->io,
-			      "%zu files are staged and not in the list of paths, as their names "
-			      "have line ends; the first is %s",
-			      n_left, first);
+		stage_io_warn(
+			&ctx->io, "%zu %s in the list of paths, as %s line ends; the first is %s",
+			n_left,
+			count_word(n_left, "file is staged and not", "files are staged and not"),
+			count_word(n_left, "its name has", "their names have"), first);
 	return fflush(f) == EOF ? -errno : 0;
 }
 

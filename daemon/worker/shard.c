@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "daemon/worker/ctx.h"
 
@@ -37,7 +38,8 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 				      "make more shards (stagectl pack --shards), or ask for fewer "
 				      "nodes");
 	}
-	stage_io_warn(&ctx->io, "shard=node-even: %zu of %zu files are on no node", rest, n_all);
+	stage_io_warn(&ctx->io, "shard=node-even: %zu of %zu files %s on no node", rest, n_all,
+		      count_word(rest, "is", "are"));
 	return 0;
 }
 

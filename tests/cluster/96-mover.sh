@@ -115,7 +115,7 @@ test_links_of_a_moved_source_are_followed() {
 	mover_id >"$work/mover"
 	job_done "$id"
 	assert_contains "$(job_output "$id")" "[weights] []"
-	assert_contains "$(mover_log "$(cat "$work/mover")")" "1 links were copied as what they lead to"
+	assert_contains "$(mover_log "$(cat "$work/mover")")" "1 link was copied as what it leads to"
 	as_on alice n3 bash -c "mkdir $hub/snapshots/bad && ln -s /etc/passwd $hub/snapshots/bad"
 	id=$(mover_submit "--stage-data=model=$hub/snapshots/bad::links=follow" <<<$'#!/bin/bash\n:')
 	mover_id >"$work/mover"

@@ -193,7 +193,7 @@ doctors_script() {
 	FAIL kernel 'Linux 2.6* is older than this is made for' 'boot 4.18' 'kernel="setarch --uname-2.6"' 'kernel='
 	FAIL breaker 'keepers have crashed, nothing is staged' "look for 'stage-keeper' in the log" \
 		'echo x >/run/stage-data/.breaker' 'rm /run/stage-data/.breaker'
-	warn leftovers 'job 4242424 left its run directory and 1 mounts' "run '*/stage-keeper reap' as root" \
+	warn leftovers 'job 4242424 left its run directory and 1 mount' "run '*/stage-keeper reap' as root" \
 		'mkdir -p /run/stage-data/4242424/t; touch /run/stage-data/4242424/lock; mount -t tmpfs none /run/stage-data/4242424/t' \
 		'"$keeper" reap'
 	warn leftovers '1 directory in /run/stage-data/.trash' "run '*/stage-keeper reap' as root" \

@@ -505,7 +505,7 @@ class Moving(unittest.TestCase):
                 self.assertEqual(r.returncode, 1)
             else:
                 self.assertEqual(r.returncode, 0)
-                self.assertIn("1 mounts, sockets, FIFOs or devices were left out", r.stderr)
+                self.assertIn("1 mount, socket, FIFO or device was left out", r.stderr)
             os.remove(self.at("bad"))
             if "up" in to:
                 os.remove(self.at("sub dir/up"))

@@ -51,7 +51,7 @@ class Ready:
 def escapes():
     """Red when member_path_clean(), the O_NOFOLLOW of tree-dirs.c or MEMBER_OTHER's refusal is
     taken out."""
-    yield "absolute name", tar(member(b"/tmp/evil", b"1")), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 names in the archive began with "/"')
+    yield "absolute name", tar(member(b"/tmp/evil", b"1")), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 name in the archive began with "/"')
     yield "name with .. inside", tar(member(b"a/../../evil", b"1")), Fails(r'member a/\.\./\.\./evil leads out by "\.\."')
     yield "name that begins with ..", tar(member(b"../../../evil", b"1")), Fails(r"\.\./\.\./\.\./evil leads out")
     yield ("control bytes in a name that is shown", tar(member(b"../\x1b[2J\n\xe2\x80\xae\xff", b"1")),
@@ -139,7 +139,7 @@ def kinds():
     yield "a name that ends in a slash, and no data", tar(member(b"a/", kind=b"0")), Ready({"a": None})
     yield "empty name", tar(member(b"", b"1")), Fails("has the name of the top of the archive")
     yield "twice the same name", tar(member(b"a", b"1"), member(b"b", b"x"), member(b"a", b"22")), \
-        Ready({"a": b"22", "b": b"x"}, warns="1 names come more than once")
+        Ready({"a": b"22", "b": b"x"}, warns="1 name comes more than once")
     yield "file, then a directory of its name", tar(member(b"a", b"1"), member(b"a", kind=DIR)), Fails(r"\ba is a file")
     yield "file, then something below it", tar(member(b"a", b"1"), member(b"a/b", b"1")), Fails(r"\ba is a file")
     yield "directory, then a file of its name", tar(member(b"a/b", b"1"), member(b"a", b"1")), Fails("a is a directory")
@@ -378,10 +378,10 @@ def backslashes(f):
 def zips():
     """Red when the rules for tars are not those for zips, which libarchive reads."""
     f, link = 0o100644, 0o120777
-    yield "zip, absolute name", make_zip(("/tmp/evil", b"1", f)), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 names')
+    yield "zip, absolute name", make_zip(("/tmp/evil", b"1", f)), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 name in the archive began')
     yield "zip, name with ..", make_zip(("a/../../evil", b"1", f)), Fails(r"a/\.\./\.\./evil leads out")
     yield "zip, through a link", make_zip(("l", b"/tmp", link), ("l/evil", b"1", f)), Fails("l is a file or a link in the archive")
-    yield "zip, link and file of a name", make_zip(("l", b"../victim", link), ("l", b"new", f)), Ready({"l": b"new"}, warns="1 names")
+    yield "zip, link and file of a name", make_zip(("l", b"../victim", link), ("l", b"new", f)), Ready({"l": b"new"}, warns="1 name comes")
     yield "zip, device", make_zip(("null", b"", 0o020666)), Fails("null is a device")
     yield "zip, set-id", make_zip(("f", b"1", 0o106755)), Ready({"f": b"1"}, check=modes(f=0o755))
     yield "zip, file and directory", make_zip(("a", b"1", f), ("a/b", b"1", f)), Fails("a is a file or a link")

@@ -248,7 +248,7 @@ def stage_dir(script, base):
 def stage_special(script, base):
     sh(script, f"{base}/src")
     sh("cp -a src/. ref; find ref -not -type f -not -type d -not -type l -delete; touch -r src ref", base)
-    assert any("1 sockets, FIFOs or devices were left out" in t for t in staged(f"{base}/src", f"{base}/ref"))
+    assert any("1 socket, FIFO or device was left out" in t for t in staged(f"{base}/src", f"{base}/ref"))
 
 
 def stage_followed(script, base):

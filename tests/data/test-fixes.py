@@ -561,7 +561,7 @@ def nothing_selected_in_a_directory(p):
     yield p.path("d") + "::include=a"
 
 
-@case("sockets, FIFOs or devices were left out", warns=True, has={"a"})
+@case("socket, FIFO or device was left out", warns=True, has={"a"})
 def fifo_in_a_directory(p):
     tree(p, "a")
     os.mkfifo(p.path("d/pipe"))

@@ -214,7 +214,7 @@ def test_a_hard_link_to_what_was_not_selected_says_so():
     for options in ("include=b", "subdir=b", "exclude=a/**"):
         with Worker(f"x={base}/x.tar::{options}") as w:
             text = w.error()["text"]
-        assert "which was not selected" in text and "select both" in text, text
+        assert "which was not selected" in text and text.endswith("select both, or leave the link out by exclude="), text
     remove(base)
 
 
@@ -269,7 +269,7 @@ def test_samples_in_an_archive_stay_files():
     write(f"{base}/x.tar", tar(member(b"a.npz", ZIP), member(b"b.zip", ZIP)))
     with Worker(f"x={base}/x.tar") as w:
         w.ready()
-        assert any("1 members are archives" in t and "b.zip" in t for t in w.warnings()), w.warnings()
+        assert any("1 member is an archive itself" in t and "b.zip" in t for t in w.warnings()), w.warnings()
     with Worker(f"x={base}/x.tar::nested") as w:
         w.ready()
         assert sorted(tree(w.path)) == ["a.npz", "b", "b/a", "b/b"]
@@ -628,7 +628,8 @@ def test_an_odd_end_is_accepted_knowingly():
             assert cause in text and text.endswith("by verify=none"), (word, text)
             got, warnings = stage_tar(base, packed, f"{options}+verify=none".strip("+"), name)
             assert got == expected == by_tar(f"{base}/{name}", "--exclude=null"), (word, got)
-            assert any(cause in t and "it may be half of an archive" in t for t in warnings), (word, warnings)
+            accepted = "what is there is not staged" if "behind" in word or "two" in word else "it may be half of an archive"
+            assert any(cause in t and f": {accepted}; accepted, as verify=none says" in t for t in warnings), (word, warnings)
     for cut in (files[:600], files[:-512] + b"x", gzip.compress(files)[:-9]):  # in the middle of a member
         assert "is cut off" in stage_tar(base, cut, "verify=none", "x.tar")[0]
     text, warnings = stage_tar(base, files + END, "verify=none")

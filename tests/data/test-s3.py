@@ -79,7 +79,7 @@ def test_a_key_that_ends_in_a_slash_and_has_content_is_named():
         s.put("p/full/", b"content")
         with fetch("s3://b/p/", s) as w:
             w.ready()
-            assert any("1 objects with content are left out" in t and "p/full/" in t for t in w.warnings()), w.warnings()
+            assert any("1 object with content is left out" in t and "p/full/" in t for t in w.warnings()), w.warnings()
 
 
 def test_keys_are_names_and_not_paths():

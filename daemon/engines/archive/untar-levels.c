@@ -290,7 +290,8 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	if (r == 0 || !*to) {
 		error_set(err, ENOENT, "%s is a hard link to %s, which was not selected", path,
 			  m->link);
-		return error_set_hint(err, -ENOENT, "select both, or neither");
+		return error_set_hint(err, -ENOENT,
+				      "select both, or leave the link out by exclude=");
 	}
 	return writers_add_hardlink(l->x->writers, path, to, err);
 }

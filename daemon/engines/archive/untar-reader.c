@@ -37,7 +37,7 @@ _Static_assert(2 * (UNTAR_MAX_TEXT + 2 * UNTAR_BLOCK) < RAW_SIZE, "long name and
 int untar_reader_refuse_more(const char **odd_end, struct error *err)
 {
 	if (odd_end) {
-		*odd_end = UNTAR_MORE;
+		*odd_end = UNTAR_MORE ": what is there is not staged";
 		return 0;
 	}
 	error_set(err, EINVAL, UNTAR_MORE ": several archives in one file, or garbage");
@@ -50,7 +50,7 @@ int untar_reader_refuse_more(const char **odd_end, struct error *err)
 int untar_reader_refuse_no_end(const char **odd_end, struct error *err)
 {
 	if (odd_end) {
-		*odd_end = UNTAR_NO_END;
+		*odd_end = UNTAR_NO_END ": it may be half of an archive";
 		return 0;
 	}
 	return error_set(err, ENODATA, UNTAR_NO_END);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/dataset/facts.h"
+#include "common/util/count.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -93,8 +94,10 @@ int copy_report(struct copy *c, struct error *err)
 		return error_set(err, EACCES, "may not be read: %s%s", c->unreadable,
 				 c->n_unreadable > UNREADABLE_MAX ? " and more" : "");
 	if (c->n_special)
-		add_warning(text, "%llu sockets, FIFOs or devices were left out (%.150s)",
-			    (unsigned long long)c->n_special, c->first_special);
+		add_warning(text, "%llu %s left out (%.150s)", (unsigned long long)c->n_special,
+			    count_word(c->n_special, "socket, FIFO or device was",
+				       "sockets, FIFOs or devices were"),
+			    c->first_special);
 	if (c->n_mounts)
 		add_warning(text, "mount points inside the source were left out (%.150s)",
 			    c->first_mount);

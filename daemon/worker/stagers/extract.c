@@ -16,6 +16,7 @@
 
 #include "common/dataset/path-filter.h"
 #include "common/sandbox/data-rlimit.h"
+#include "common/util/count.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/stream.h"
@@ -102,25 +103,24 @@ static void report(struct untar *x)
 
 	tree_get_counts(x->tree, &counts);
 	if (counts.replaced)
-		stage_io_warn(x->io,
-			      "%llu names come more than once in the archive, the last ones count",
-			      (unsigned long long)counts.replaced);
+		stage_io_warn(x->io, "%llu %s more than once in the archive, the last %s",
+			      (unsigned long long)counts.replaced,
+			      count_word(counts.replaced, "name comes", "names come"),
+			      count_word(counts.replaced, "one counts", "ones count"));
 	if (x->n_absolute)
-		stage_io_warn(
-			x->io,
-			"%llu names in the archive began with \"/\", which was taken off, as tar "
-			"and unzip "
-			"do",
-			(unsigned long long)x->n_absolute);
+		stage_io_warn(x->io,
+			      "%llu %s in the archive began with \"/\", which was taken off, as "
+			      "tar and unzip do",
+			      (unsigned long long)x->n_absolute,
+			      count_word(x->n_absolute, "name", "names"));
 	if (x->odd_end)
-		stage_io_warn(x->io,
-			      "%s: it may be half of an archive; accepted, as verify=none says",
-			      x->odd_end);
+		stage_io_warn(x->io, "%s; accepted, as verify=none says", x->odd_end);
 	if (x->n_archives && !x->io->ds->nested)
-		stage_io_warn(x->io,
-			      "%llu members are archives themselves (%.200s); the option nested "
-			      "extracts them too",
-			      (unsigned long long)x->n_archives, x->first_archive);
+		stage_io_warn(x->io, "%llu %s (%.200s); the option nested extracts %s too",
+			      (unsigned long long)x->n_archives,
+			      count_word(x->n_archives, "member is an archive itself",
+					 "members are archives themselves"),
+			      x->first_archive, count_word(x->n_archives, "it", "them"));
 }
 
 /* Extracts all members. When it returns without an error, all data is written. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/count.h"
 #include "common/util/url.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
@@ -55,12 +56,11 @@ static int name_object(struct fetch_object *o, size_t n_prefix, struct error *er
 static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 {
 	if (n > 0)
-		stage_io_warn(
-			&ctx->io,
-			"%zu objects with content are left out, because their keys end in \"/\" "
-			"as no "
-			"file's name can (%.300s)",
-			n, first);
+		stage_io_warn(&ctx->io,
+			      "%zu %s left out, because %s in \"/\" as no file's name can (%.300s)",
+			      n,
+			      count_word(n, "object with content is", "objects with content are"),
+			      count_word(n, "its key ends", "their keys end"), first);
 }
 
 /* Keeps the objects that become files, and frees the others. */
