@@ -353,7 +353,7 @@ const struct cmd cmd_status = {
 	.name = "status",
 	.args = "[NAME...] [--json] [--watch] [--all-nodes] [--nodes]",
 	.summary = "show the states and the progress of the datasets",
-	.help = "Prints a table of the datasets of this job on this node. The reason of a failure "
+	.help = "Prints a table of the datasets of this job on this node. The reason for a failure "
 		"is below\n"
 		"its dataset. Outside of jobs, prints your movers, like list --movers.\n"
 		"\n"

@@ -276,7 +276,7 @@ static void check_log(struct doctor *d)
 	else if (!*file && !has_syslog)
 		doctor_tell(d, DOCTOR_WARN,
 			    "start a syslog daemon, or set LogFile=/var/log/stage-data.log",
-			    "nobody keeps the log: nothing listens at /dev/log, and there is no "
+			    "the log is lost: nothing listens at /dev/log, and there is no "
 			    "LogFile");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s%s%s", has_syslog ? "syslog" : "",

@@ -116,7 +116,7 @@ static void check_helper(struct doctor *d, const char *name, const char *lost, b
 			    strerror(errno), lost ? "; " : "", lost ?: "");
 	else if (geteuid() == 0 && !doctor_is_roots(&st))
 		doctor_tell(d, DOCTOR_FAIL, "look who wrote to it, and install the package again",
-			    "%s can be written by others than root, who runs it", path);
+			    "%s is run by root, and others can write to it", path);
 	else if (!(st.st_mode & 01))
 		doctor_tell(d, level, outside ? "chmod 0711 it" : "chmod 0755 it",
 			    "%s has mode %04o: users can't run it", path, st.st_mode & 07777);

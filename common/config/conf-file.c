@@ -73,7 +73,7 @@ static int check_owner(int fd, const char *path, struct conf_report *r)
 				   (unsigned)st.st_uid);
 	if ((st.st_mode & 022) && !(S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX)))
 		return conf_report(r, EPERM, "chmod go-w",
-				   "%s can be written by others than its owner", path);
+				   "%s can be changed by users other than its owner", path);
 	return 0;
 }
 

@@ -119,7 +119,7 @@ doctors_script() {
 		'echo " user_allow_other # for all" >$d/fuse.conf; mount --bind $d/fuse.conf /etc/fuse.conf' 'umount /etc/fuse.conf'
 	FAIL configuration 'd.conf:2: key Enable is not known in' "'stagectl check-config'" \
 		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
-	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
+	FAIL configuration 'd.conf can be changed by users other than its owner' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
 	FAIL configuration 'd.conf has mode 0600: users and nodes*can?t' 'chmod 0644' '>$conf; chmod 600 $conf' "$no_conf"
 	warn configuration '?source b? lists users or groups but excludes nobody: ?source pfs?' 'give the wider rule' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nAllowUsers=alice\n" >$conf' "$no_conf"
@@ -155,7 +155,7 @@ doctors_script() {
 	warn tokens 'users can?t read TokenDir=' 'chmod 0755' "$tokens; mkdir -m 0700 \$d/tokens; touch \$d/tokens/1" "$no_tokens"
 	warn tokens 'tokens/1 can?t be read by users' 'chmod 0666' \
 		"$tokens; mkdir \$d/tokens; install -m 0600 /dev/null \$d/tokens/1" "$no_tokens"
-	warn log 'nobody keeps the log' 'start a syslog daemon' 'sed -i /^LogFile/d $d/etc/stage-data.conf' \
+	warn log 'the log is lost' 'start a syslog daemon' 'sed -i /^LogFile/d $d/etc/stage-data.conf' \
 		'cp /etc/stage-data/stage-data.conf $d/etc/'
 	warn metrics 'No such file or directory; no figures' 'make the directory' \
 		'printf "[metrics]\nTextfile=/srv/none/x.prom\n" >$conf' "$no_conf"
@@ -173,7 +173,7 @@ doctors_script() {
 	FAIL helpers 'stage-helper has mode 0700: users can?t run it' 'chmod 0711 it' \
 		'rm $d/libexec/stage-helper; install -m 0700 $(dirname $keeper)/stage-helper $d/libexec/' \
 		'ln -sf $(dirname $keeper)/stage-helper $d/libexec/'
-	FAIL helpers 'stage-worker can be written by others than root' 'look who wrote to it' \
+	FAIL helpers 'stage-worker is run by root, and others can write to it' 'look who wrote to it' \
 		'rm $d/libexec/stage-worker; install -m 0775 /bin/true $d/libexec/stage-worker' \
 		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'
 	passwd='sed "s|^stage-data:.*|$line|" /etc/passwd >$d/passwd; mount --bind $d/passwd /etc/passwd'
