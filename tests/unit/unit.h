@@ -51,3 +51,14 @@ static inline bool unit_is_under_valgrind(void)
 
 	return preloaded && strstr(preloaded, "vgpreload_memcheck");
 }
+
+/* memcheck and ThreadSanitizer take memory of their own for each byte, so a test that measures the
+ * memory of its process learns nothing. */
+static inline bool unit_memory_can_be_measured(void)
+{
+#ifdef __SANITIZE_THREAD__
+	return false;
+#else
+	return !unit_is_under_valgrind();
+#endif
+}
