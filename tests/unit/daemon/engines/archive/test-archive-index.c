@@ -13,7 +13,7 @@
 #define MTIME 4711
 
 /* Calls of memcmp(), one for each entry that a name is compared with. */
-static uint64_t n_compared;
+static _Atomic uint64_t n_compared; /* also of threads */
 
 int __real_memcmp(const void *a, const void *b, size_t n);
 int __wrap_memcmp(const void *a, const void *b, size_t n);
