@@ -407,6 +407,18 @@ static void write_line(struct planner *p)
 		 plan->broadcast ? ", read once for all nodes" : "");
 }
 
+/* Tells the user that hydrate=copy does nothing here, unless there is a hint already. */
+static void hint_at_hydrate(struct planner *p)
+{
+	static const char text[] = "hydrate=copy has no effect: it is for data that is mounted";
+
+	if (!p->ds->hydrate || p->plan->method == DATASET_METHOD_MOUNT)
+		return;
+	plan_why(p, "%s", text);
+	if (!p->plan->hint[0])
+		strcpy(p->plan->hint, text);
+}
+
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 {
 	struct planner p = { .in = in, .ds = in->ds, .facts = in->facts, .plan = plan };
@@ -422,6 +434,8 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 		r = choose_place(&p, err);
 	if (r == 0)
 		choose_reader(&p);
+	if (r == 0)
+		hint_at_hydrate(&p);
 	if (r == 0 && plan->method == DATASET_METHOD_COPY && in->facts->n_links_out)
 		plan_why(&p, "%s",
 			 facts_print_links_out(in->facts->n_links_out, in->facts->link_out, links));

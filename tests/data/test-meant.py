@@ -79,6 +79,19 @@ def test_a_file_that_is_an_archive_inside_stays_a_file():
     remove(base)
 
 
+def test_hydrate_without_a_mount_is_told():
+    """Fails where the option is dropped without a word."""
+    base = scratch()
+    os.mkdir(f"{base}/d")
+    write(f"{base}/d/f", b"x")
+    subprocess.run(["tar", "-cf", f"{base}/d.tar", "-C", base, "d"], check=True)
+    for source in ("d", "d.tar", "d/f"):
+        with Worker(f"x={base}/{source}::hydrate=copy") as w:
+            w.ready()
+            assert any("hydrate=copy has no effect" in t for t in w.warnings()), (source, w.warnings())
+    remove(base)
+
+
 # What stands in the place of an archive, or of the content: what it is called, and what helps
 OTHERS = [(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n", "a pointer of Git LFS", "git lfs pull"),
           (b"/annex/objects/SHA256E-s5--" + b"0" * 64 + b".tar\n", "a pointer of git-annex", "git annex get"),

@@ -93,6 +93,8 @@ static const struct given cases[] = {
 	{ .word = "set", .source = F_SET, .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "image with a DEST is copied first", .source = F_IMAGE, .dest = "shm", .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
 	{ .word = "image, hydrate: mounted at once", .source = F_IMAGE, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "tar, hydrate: nothing is mounted", .source = F_TAR, .hydrate = true, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR, .hints = true },
+	{ .word = "dir, hydrate: nothing is mounted", .source = F_DIR, .hydrate = true, .got = COPY, .tier = "shm", .kind = SOURCE_DIR, .hints = true },
 	{ .word = "image, hydrate, no room: mounted all the same", .source = F_IMAGE, .hydrate = true, .memory = 1, .disk = 1, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	/* a name that promises more than there is */
 	{ .word = "noise named tar", .source = F_FILE, .path = "/p/x.tar", .r = -EINVAL, .got = COPY, .says = "/p/x.tar is a file and not the tar archive its name promises" },
@@ -268,7 +270,10 @@ static void check_case(const struct given *g)
 			 plan.copy_first);
 	if (g->says && !strstr(r < 0 ? err.text : plan.line, g->says))
 		fail_msg("%s: says '%s'", g->word, r < 0 ? err.text : plan.line);
-	if (!plan.hint[0] == g->hints || (g->hints && !strstr(plan.why, "method=extract")))
+	if (g->hydrate && !strstr(plan.why, "hydrate=copy has no effect") != (g->got == MOUNT))
+		fail_msg("%s: '%s'", g->word, plan.why);
+	if (!plan.hint[0] == g->hints ||
+	    (g->hints && !g->hydrate && !strstr(plan.why, "method=extract")))
 		fail_msg("%s: hints '%s'", g->word, plan.hint);
 	if (!plan.why[0])
 		fail_msg("%s: no reasons", g->word);
