@@ -334,7 +334,7 @@ def split_file(p):
     yield p.path("x.tar")
 
 
-@case("members are archives themselves", warns=True, has={"in", "in/good"})
+@case("is an archive itself", warns=True, has={"in", "in/good"})
 def archives_in_an_archive(p):
     yield p.write("x.tar", tar(member(b"in.tar", tar(GOOD))))
     assert "the option nested" in p.text
