@@ -1,6 +1,6 @@
 /*
  * All names and attributes are read before the time is measured, and are kept. Each request is
- * answered from memory, and the kernel is told to keep the answer, too. No file is read.
+ * answered from memory, and the kernel keeps the answer, too. No file is read.
  */
 #define FUSE_USE_VERSION 32
 #include "bare.h"

@@ -398,8 +398,8 @@ keepers_of() {
 	done
 }
 
-# The controller is told 50 times, and each slurmd is restarted once. The sources hang until that is
-# over, however long it takes: some releases need a second for each time.
+# The controller is reconfigured 50 times, and each slurmd is restarted once. The sources hang until
+# that is over, however long it takes: some releases need a second for each time.
 readonly test_reconfigured_and_restarted_while_staging_seconds=300
 # Fails when the reaper of slurmd's start ends keepers that are alive.
 test_reconfigured_and_restarted_while_staging() {

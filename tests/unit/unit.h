@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -40,6 +42,31 @@ static inline int unit_scratch_teardown(void **state)
 		r = system(cmd);
 	free(*state);
 	return r;
+}
+
+/* Runs a shell command in a directory. */
+static inline void unit_run_in(const char *dir, const char *command)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
+	assert_int_equal(system(text), 0);
+}
+
+/* Opens dir/name for reading, and returns its bytes. The caller frees them, and closes *fdp. */
+static inline unsigned char *unit_load(const char *dir, const char *name, int *fdp, uint64_t *sizep)
+{
+	_cleanup_(freep) char *path = NULL;
+	unsigned char *bytes;
+	struct stat st;
+
+	assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
+	*fdp = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(*fdp >= 0 && fstat(*fdp, &st) == 0);
+	*sizep = (uint64_t)st.st_size;
+	bytes = malloc(*sizep);
+	assert_int_equal(pread(*fdp, bytes, *sizep, 0), st.st_size);
+	return bytes;
 }
 
 /* What memcheck can't run ends with UNIT_SKIPPED. */

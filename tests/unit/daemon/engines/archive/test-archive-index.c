@@ -372,14 +372,6 @@ static void test_names_of_one_hash_are_not_compared_with_each_other(void **state
 
 /* ---- tars ---- */
 
-static void run(const char *dir, const char *command)
-{
-	_cleanup_(freep) char *text = NULL;
-
-	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
-	assert_int_equal(system(text), 0);
-}
-
 /* Headers are read ahead, so many bytes by each thread; 0: in order. */
 static uint64_t segment_size;
 static bool nested, chained;
@@ -432,13 +424,15 @@ static void check_content(const char *dir, const struct archive_index *x, int fd
 
 static void make_tree(const char *dir)
 {
-	run(dir, "mkdir -p src/d src/empty && head -c 1 /dev/zero >src/d/one && head -c 511 "
-		 "/dev/urandom >src/d/511"
-		 " && head -c 512 /dev/urandom >src/d/512 && head -c 700000 /dev/urandom >src/big"
-		 " && for i in $(seq 300); do echo $i$i >src/d/f$i; done && ln src/big src/hard && "
-		 "ln -s big src/soft"
-		 " && n=$(printf %0200d 7) && mkdir src/$n && cp src/d/512 src/$n/$n && chmod 700 "
-		 "src/d/512");
+	unit_run_in(
+		dir,
+		"mkdir -p src/d src/empty && head -c 1 /dev/zero >src/d/one && head -c 511 "
+		"/dev/urandom >src/d/511"
+		" && head -c 512 /dev/urandom >src/d/512 && head -c 700000 /dev/urandom >src/big"
+		" && for i in $(seq 300); do echo $i$i >src/d/f$i; done && ln src/big src/hard && "
+		"ln -s big src/soft"
+		" && n=$(printf %0200d 7) && mkdir src/$n && cp src/d/512 src/$n/$n && chmod 700 "
+		"src/d/512");
 }
 
 static void test_content_is_found_in_all_dialects(void **state)
@@ -455,7 +449,7 @@ static void test_content_is_found_in_all_dialects(void **state)
 
 		assert_true(asprintf(&command, "tar --format=%s -C src -cf t.tar .", formats[i]) >
 			    0);
-		run(*state, command);
+		unit_run_in(*state, command);
 		assert_int_equal(scan(*state, x, 0, &fd), 0);
 		check_content(*state, x, fd, "d/one");
 		check_content(*state, x, fd, "d/511");
@@ -475,7 +469,8 @@ static void test_an_archive_that_is_cut_off_has_no_index(void **state)
 {
 	const uint64_t end = 5 * (512 + 3072) + 1024; /* there are zeros after it */
 
-	run(*state, "mkdir src && for i in 1 2 3 4 5; do head -c 3000 /dev/urandom >src/$i; done"
+	unit_run_in(*state,
+		    "mkdir src && for i in 1 2 3 4 5; do head -c 3000 /dev/urandom >src/$i; done"
 		    " && tar -b 2 -C src -cf t.tar 1 2 3 4 5");
 	for (uint64_t size = 1; size <= end; size += segment_size || chained ? 997 : 1) {
 		_cleanup_(archive_index_freep) struct archive_index *x = begin();
@@ -533,14 +528,16 @@ static const char *const sparse_formats[] = {
  * the header has; the file behind each is found, and names that are too long for a header are. */
 static void make_sparse(const char *dir)
 {
-	run(dir, "mkdir src && cd src && truncate -s 1M hole && truncate -s 300000 middle && "
-		 "printf x | dd of=middle bs=1 seek=131072 conv=notrunc status=none && "
-		 "printf abc >ends && truncate -s 200000 ends && printf end >>ends && "
-		 "for i in 1 2 3 4; do printf $i | dd of=four bs=1 seek=${i}00000 conv=notrunc "
-		 "status=none; done && for i in $(seq 60); do head -c 4000 /dev/urandom | "
-		 "dd of=many bs=4000 count=1 seek=$((i * 32768)) oflag=seek_bytes iflag=fullblock "
-		 "conv=notrunc status=none; done && n=$(printf %0200d 7) && mkdir $n && "
-		 "cp --sparse=always ends $n/$n && echo plain >z && ln ends hard");
+	unit_run_in(
+		dir,
+		"mkdir src && cd src && truncate -s 1M hole && truncate -s 300000 middle && "
+		"printf x | dd of=middle bs=1 seek=131072 conv=notrunc status=none && "
+		"printf abc >ends && truncate -s 200000 ends && printf end >>ends && "
+		"for i in 1 2 3 4; do printf $i | dd of=four bs=1 seek=${i}00000 conv=notrunc "
+		"status=none; done && for i in $(seq 60); do head -c 4000 /dev/urandom | "
+		"dd of=many bs=4000 count=1 seek=$((i * 32768)) oflag=seek_bytes iflag=fullblock "
+		"conv=notrunc status=none; done && n=$(printf %0200d 7) && mkdir $n && "
+		"cp --sparse=always ends $n/$n && echo plain >z && ln ends hard");
 }
 
 static void test_sparse_files_have_their_pieces(void **state)
@@ -557,7 +554,7 @@ static void test_sparse_files_have_their_pieces(void **state)
 
 		assert_true(asprintf(&command, "tar %s -S -C src -cf t.tar .", sparse_formats[i]) >
 			    0);
-		run(*state, command);
+		unit_run_in(*state, command);
 		assert_int_equal(scan(*state, x, 0, &fd), 0);
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 			check_sparse(*state, x, fd, names[k]);
@@ -640,7 +637,8 @@ static void test_headers_that_are_read_ahead_change_nothing(void **state)
 {
 	static const char *const formats[] = { "gnu", "posix", "v7" };
 
-	run(*state, "mkdir -p src/d && for i in $(seq 60); do head -c $((i * 97)) /dev/urandom "
+	unit_run_in(*state,
+		    "mkdir -p src/d && for i in $(seq 60); do head -c $((i * 97)) /dev/urandom "
 		    ">src/d/f$i; done && ln -s f1 src/d/link && tar -C src -cf in.tar . && "
 		    "for i in 1 2 3; do cp in.tar src/$i.tar; ln src/d/f$i src/hard$i; done");
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
@@ -648,7 +646,7 @@ static void test_headers_that_are_read_ahead_change_nothing(void **state)
 
 		assert_true(asprintf(&command, "tar --format=%s -C src -cf t.tar .", formats[i]) >
 			    0);
-		run(*state, command);
+		unit_run_in(*state, command);
 		check_ahead(*state);
 		nested = true;
 		check_ahead(*state);
@@ -665,7 +663,8 @@ static void test_tars_in_a_tar_are_directories(void **state)
 	_cleanup_(fd_closep) int fd = -1;
 
 	make_tree(*state);
-	run(*state, "mkdir -p t/a && tar -C src -cf t/a/in.tar . && cp t/a/in.tar t/z.tar && "
+	unit_run_in(*state,
+		    "mkdir -p t/a && tar -C src -cf t/a/in.tar . && cp t/a/in.tar t/z.tar && "
 		    "tar -b 1 -C src -cf t/b.tar d/one && cp t/b.tar t/c.tar && "
 		    "tar -C t -cf t.tar a b.tar c.tar z.tar && "
 		    "for i in a/in b c z; do mkdir -p src/$i && tar -C src/$i -xf t/$i.tar; done");

@@ -19,14 +19,6 @@ enum {
 	MEMBER_PATH_AT = 40
 };
 
-static void run(const char *dir, const char *command)
-{
-	_cleanup_(freep) char *text = NULL;
-
-	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
-	assert_int_equal(system(text), 0);
-}
-
 static int open_file(const char *dir, const char *name, int flags)
 {
 	_cleanup_(freep) char *path = NULL;
@@ -115,7 +107,8 @@ static void test_it_gives_what_the_headers_give(void **state)
 	struct archive_counts counts;
 	struct stat st;
 
-	run(*state, "mkdir -p src/d/e && for i in $(seq 500); do head -c $i /dev/urandom >src/d/$i;"
+	unit_run_in(*state,
+		    "mkdir -p src/d/e && for i in $(seq 500); do head -c $i /dev/urandom >src/d/$i;"
 		    " done && n=$(printf %0200d 7) && mkdir src/$n && echo 1 >src/$n/$n && "
 		    "ln -s /etc src/soft && ln src/d/1 src/hard && echo 2 >src/d/ümlaut");
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
@@ -127,7 +120,7 @@ static void test_it_gives_what_the_headers_give(void **state)
 				     "tar --format=%s -C src -cf t.tar . && tar --format=%s -C src "
 				     "-rf t.tar ./d/7",
 				     formats[i], formats[i]) > 0);
-		run(*state, command);
+		unit_run_in(*state, command);
 		fd = open_file(*state, "t.tar", O_RDONLY);
 		x = make(*state, fd, &st);
 		assert_int_equal(load(*state, y, fd, &st), 0);
@@ -146,7 +139,8 @@ static void test_the_members_of_tars_in_the_tar(void **state)
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
 
-	run(*state, "mkdir -p a/d b && for i in 1 2 3; do echo $i >a/d/$i; done && ln a/d/1 a/h && "
+	unit_run_in(*state,
+		    "mkdir -p a/d b && for i in 1 2 3; do echo $i >a/d/$i; done && ln a/d/1 a/h && "
 		    "truncate -s 1M a/hole && echo end >>a/hole && cp a/hole b/ && "
 		    "tar -ScPf b/2.tar a && tar -C b -cf b/1.tar 2.tar && echo x >b/x && "
 		    "tar -Scf t.tar b a/h a/hole");
@@ -167,7 +161,7 @@ static int make_small(const char *dir, struct stat *st)
 {
 	int fd;
 
-	run(dir, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
+	unit_run_in(dir, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
 	fd = open_file(dir, "t.tar", O_RDWR);
 	archive_index_free(make(dir, fd, st));
 	return fd;
@@ -189,11 +183,11 @@ static void test_an_archive_that_changed_has_another(void **state)
 	other.st_mtim.tv_nsec ^= 1;
 	assert_int_equal(load_new(*state, fd, &other), -ESTALE);
 	/* With the time and size of before */
-	run(*state, "printf 0123456789 >b && tar --format=gnu -cf t.tar b");
+	unit_run_in(*state, "printf 0123456789 >b && tar --format=gnu -cf t.tar b");
 	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
-	run(*state, "printf 012345678 >a && tar --format=gnu -cf t.tar a");
+	unit_run_in(*state, "printf 012345678 >a && tar --format=gnu -cf t.tar a");
 	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
-	run(*state, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
+	unit_run_in(*state, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
 	assert_int_equal(load_new(*state, fd, &st), 0);
 }
 

@@ -2,9 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/engines/archive/tar-chain.h"
@@ -29,27 +27,11 @@ ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t at)
 	return __real_pread64(fd, buf, n, at);
 }
 
-static void run(const char *dir, const char *command)
-{
-	_cleanup_(freep) char *text = NULL;
-
-	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
-	assert_int_equal(system(text), 0);
-}
-
 static void load(const char *dir, const char *command)
 {
-	_cleanup_(freep) char *path = NULL;
-	struct stat st;
-
-	run(dir, command);
-	assert_true(asprintf(&path, "%s/t.tar", dir) > 0);
-	archive = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(archive >= 0 && fstat(archive, &st) == 0);
-	size = (uint64_t)st.st_size;
+	unit_run_in(dir, command);
 	free(bytes);
-	bytes = malloc(size);
-	assert_int_equal(pread(archive, bytes, size, 0), st.st_size);
+	bytes = unit_load(dir, "t.tar", &archive, &size);
 }
 
 /* Makes an archive of n members. */

@@ -113,14 +113,6 @@ static void compare(const char *what, const void *data, size_t size)
 		assert_string_equal(ours.text, theirs.text);
 }
 
-static void run(const char *dir, const char *command)
-{
-	char text[4096];
-
-	snprintf(text, sizeof(text), "cd %s && %s", dir, command);
-	assert_int_equal(system(text), 0);
-}
-
 static unsigned char *load(const char *dir, const char *name, size_t *sizep)
 {
 	char path[4096];
@@ -141,16 +133,18 @@ static unsigned char *load(const char *dir, const char *name, size_t *sizep)
 
 static void make_tree(const char *dir)
 {
-	run(dir, "mkdir -p src/d1/d2 src/empty src/gr\303\274n && cd src && "
-		 "for i in 1 2 3 4 5 6 7 8 9; do head -c ${i}777 /dev/zero | tr '\\0' $i > d1/f$i; "
-		 "done && "
-		 ": > d1/none && head -c 512 /dev/urandom > d1/d2/block && chmod 4751 d1/f1 && "
-		 "printf x > gr\303\274n/e && printf y > \"$(printf 'latin-\\351\\nb')\" && "
-		 "l=$(printf %0150d 7) && mkdir $l && printf long > $l/$(printf %0200d 8) && "
-		 "ln d1/f1 hard && ln -s ../nowhere link && ln -s $(printf %0180d 9) longlink && "
-		 "ln $l/$(printf %0200d 8) longhard && truncate -s 300000 hole && "
-		 "printf island >> hole && touch -d '1969-05-05' old && touch -d "
-		 "'@1234567890.123456789' new");
+	unit_run_in(
+		dir,
+		"mkdir -p src/d1/d2 src/empty src/gr\303\274n && cd src && "
+		"for i in 1 2 3 4 5 6 7 8 9; do head -c ${i}777 /dev/zero | tr '\\0' $i > d1/f$i; "
+		"done && "
+		": > d1/none && head -c 512 /dev/urandom > d1/d2/block && chmod 4751 d1/f1 && "
+		"printf x > gr\303\274n/e && printf y > \"$(printf 'latin-\\351\\nb')\" && "
+		"l=$(printf %0150d 7) && mkdir $l && printf long > $l/$(printf %0200d 8) && "
+		"ln d1/f1 hard && ln -s ../nowhere link && ln -s $(printf %0180d 9) longlink && "
+		"ln $l/$(printf %0200d 8) longhard && truncate -s 300000 hole && "
+		"printf island >> hole && touch -d '1969-05-05' old && touch -d "
+		"'@1234567890.123456789' new");
 }
 
 /* clang-format off */
@@ -198,7 +192,7 @@ static void test_all_dialects_read_the_same(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(archives); i++) {
 		if (!have_program(archives[i].command))
 			continue;
-		run(*state, archives[i].command);
+		unit_run_in(*state, archives[i].command);
 		data = load(*state, archives[i].name, &size);
 		dump_libarchive(&theirs, data, size);
 		if (theirs.r < 0)
@@ -283,7 +277,7 @@ static void test_mutated_archives_are_never_better_than_libarchive_thinks(void *
 	for (size_t i = 0; i < ARRAY_SIZE(archives); i++) {
 		if (!have_program(archives[i].command))
 			continue;
-		run(*state, archives[i].command);
+		unit_run_in(*state, archives[i].command);
 		data = load(*state, archives[i].name, &size);
 		size = size < 60000 ? size : 60000;
 		copy = malloc(size + 2 * BLOCK);
