@@ -129,7 +129,7 @@ class Reporting(unittest.TestCase):
         self.merge("bench-b", {**ROW, "table": "images", "row": "other"}, machine=other)
         text = self.results()
         self.assertEqual(text.count("2 cores"), 1)
-        self.assertRegex(text, r"These were measured on another machine on [0-9-]+: Images, mounted\.\n\nMachine: [^.]*64 cores")
+        self.assertRegex(text, r'These results were measured on another machine on [0-9-]+: "Images, mounted"\.\n\nMachine: [^.]*64 cores')
         self.merge("bench-b", {**ROW, "table": "images"})
         self.assertNotIn("64 cores", self.results())
 

@@ -199,8 +199,8 @@ def machine_of(all_):
     for p in all_["programs"].values():
         if "machine" in p:
             titles = dict.fromkeys(row["table"] for row in p["lines"] if "table" in row)
-            out += [wrapped(f"These were measured on another machine on {p['date']}: " + ", ".join(
-                TITLES.get(t, t[:1].upper() + t[1:]) for t in titles) + "."), "",
+            out += [wrapped(f"These results were measured on another machine on {p['date']}: " + ", ".join(
+                f'"{TITLES.get(t, t[:1].upper() + t[1:])}"' for t in titles) + "."), "",
                 *(wrapped(line) for line in benchmachine.to_text(p).split("\n")), ""]
     if any(p["quick"] for p in all_["programs"].values()):
         out += ["**A quick run**: less data and fewer runs, so the start of the programs counts more.", ""]

@@ -22,7 +22,7 @@ COLUMNS = {
     "from then until all nodes are idle": "from then until all nodes are idle, s",
     "CPU time of slurmctld": "CPU time of slurmctld, s",
     "messages to slurmctld": "messages to slurmctld",
-    "bytes read of the sources": "read of the sources, MiB",
+    "bytes read of the sources": "read from the sources, MiB",
 }
 
 
@@ -90,8 +90,8 @@ def faults_table(rows):
 def document(rows):
     """What scaling.md says of the rows"""
     failed = [f"- {name}, {row['date']}: failed: {row['failed']}" for name, row in rows.items() if "failed" in row]
-    text = ["Each cell has two medians, with datasets and without; what is read of the sources is of one job with datasets. "
-            "\"Load\" is the machine's load average.", "",
+    text = [benchreport.wrapped("Each cell has two medians, with datasets and without. The last column is for one job with "
+                                "datasets. \"Load\" is the machine's load average."), "",
             *jobs_table(rows), "", *faults_table(rows), ""]
     return "\n".join(text + (failed + [""] if failed else []))
 
