@@ -122,6 +122,12 @@ class Reporting(unittest.TestCase):
         names = [row["row"] for row in benchreport.rows_of(benchreport.load(self.out), "table")]
         self.assertEqual(names, ["r", "other"])
 
+    def test_a_bar_in_a_name_ends_no_cell(self):
+        """Red where a name is written as it is."""
+        self.merge("bench-a", {**ROW, "row": "a | b", "peer": "curl | tar"})
+        for text in self.render(), self.results():
+            self.assertRegex(text, r"(?m)^\| a \\\| b \|.* curl \\\| tar \|")
+
     def test_a_program_of_another_machine_says_so(self):
         """Red where the results of the first one go, and where the rows stand below its name."""
         self.merge("bench-a", ROW)

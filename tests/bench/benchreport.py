@@ -76,6 +76,11 @@ def wrapped(text):
     return textwrap.fill(text, 98, break_long_words=False, break_on_hyphens=False)
 
 
+def cell(text):
+    """A bar would end the cell, as that of a pipe."""
+    return text.replace("|", "\\|")
+
+
 def number(x):
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
@@ -123,7 +128,7 @@ def table(name, rows):
     notes = []
     last = None
     for row in rows:
-        what, ours = row["row"], spread(row.get("ours"), row["unit"])
+        what, ours = cell(row["row"]), spread(row.get("ours"), row["unit"])
         if row.get("note") and row["note"] not in notes:
             notes.append(row["note"])
         if row.get("note"):
@@ -133,7 +138,7 @@ def table(name, rows):
             what = ours = ""
         else:
             last = what
-        out.append(f"| {what} | {ours} | {row.get('peer', '')} | "
+        out.append(f"| {what} | {ours} | {cell(row.get('peer', ''))} | "
                    f"{spread(row['theirs'], row['unit']) if row.get('theirs') else ''} | "
                    f"{f'{number(ratio)}×' if ratio else ''} | {verdict(row)} | {limit_of(row, rows)} |")
     out += [""] + [wrapped(f"({i + 1}) {note}") + "  " for i, note in enumerate(notes)]
@@ -160,7 +165,7 @@ def summary_line(sides):
         return []
     best = min(peers, key=lambda row: median(row["theirs"]))
     limit = "".join(f"{100 * ratio_of(row):.0f} %" for row in sides if row.get("peer") == BARE)
-    return [f"| {best['row']} | {number(median(best['ours']))} {best['unit']} | {best['peer']} | "
+    return [f"| {cell(best['row'])} | {number(median(best['ours']))} {best['unit']} | {cell(best['peer'])} | "
             f"{number(median(best['theirs']))} {best['unit']} | {number(ratio_of(best))}× | {limit} |"]
 
 
@@ -176,7 +181,7 @@ def curve_table(name, points):
                     columns.append(key)
                 cells[p["x"], key] = number(median(values))
     unit = points[0]["unit"]
-    out = [f"| {points[0].get('xlabel', name)} | " + " | ".join(f"{c}, {unit}" for c in columns) + " |",
+    out = [f"| {points[0].get('xlabel', name)} | " + " | ".join(f"{cell(c)}, {unit}" for c in columns) + " |",
            "|---" * (len(columns) + 1) + "|"]
     for x in sorted({p["x"] for p in points}):
         out.append(f"| {x:,} | " + " | ".join(cells.get((x, c), "–") for c in columns) + " |")
