@@ -1,5 +1,5 @@
 /*
- * json: writes JSON (RFC 8259) on one line. Nothing here reads it.
+ * json: writes JSON (RFC 8259) on one line. json-read.h reads it.
  *
  * Texts are bytes: what is no valid UTF-8 becomes a lone surrogate \udcXX, the convention of
  * Python's "surrogateescape", so that os.fsencode() gives the exact path back.

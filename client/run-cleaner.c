@@ -52,7 +52,7 @@ static struct kv *make_spec(const char *spec)
 	kv_set(kv, SPEC_KEY_N_NODES, in_step ? n_nodes : "1");
 	kv_set(kv, SPEC_KEY_PARTITION, getenv("SLURM_JOB_PARTITION") ?: "");
 	kv_set(kv, SPEC_KEY_RESTART, getenv("SLURM_RESTART_COUNT") ?: "0");
-	kv_set(kv, "arraytask", getenv("SLURM_ARRAY_TASK_ID") ?: "0");
+	kv_set(kv, SPEC_KEY_ARRAY_TASK, getenv("SLURM_ARRAY_TASK_ID") ?: "0");
 	return kv;
 }
 

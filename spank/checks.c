@@ -44,7 +44,8 @@ void checks_user_deinit(struct checks_user *u)
 
 /* --- checks -------------------------------------------------------------------------------- */
 
-/* A job that names no partition. Where what is on this machine does not tell, the nodes decide. */
+/* Checks the default partition, for a job that names none. If this machine does not know the default
+ * partition, the nodes check it. */
 static void check_default_partition(const struct conf *conf)
 {
 	char name[256];
@@ -132,7 +133,8 @@ static void warn_of_options(const struct conf *conf, const struct dataset *d,
 			 d->name, d->dest);
 }
 
-/* The nodes read the same files, and have no variables but those of here. */
+/* Warns if no keys are found. The nodes read the same files, but of the variables they have only
+ * those of this process. */
 static void warn_of_keys(const struct dataset *d, const struct conf_source *rule,
 			 const struct checks_user *u)
 {
@@ -151,7 +153,7 @@ static void warn_of_keys(const struct dataset *d, const struct conf_source *rule
 		 d->name);
 }
 
-/* The login node's configuration has the say here, the node's has it in the end. */
+/* Checks with the login node's configuration. Each node checks again with its own. */
 static void check_by_rule(const struct conf *conf, const struct dataset *d,
 			  const struct conf_source *rule, const char *gres)
 {
@@ -207,9 +209,8 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 			   "(@@FILE) or an archive",
 			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
-		if (list->items[i].scheme !=
-		    /* the names in a list are known only on the node */
-		    DATASET_SCHEME_LIST)
+		/* the names in a list are known only on the node */
+		if (list->items[i].scheme != DATASET_SCHEME_LIST)
 			check_item(conf, &list->items[i], u, gres);
 	}
 }
@@ -273,7 +274,7 @@ static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
 	return memory_limits_get_have(&f, limitp);
 }
 
-/* Refuses a file that cannot fit into memory. An archive does not become smaller when it is
+/* Warns about a file that cannot fit into memory. An archive does not become smaller when it is
  * unpacked. */
 static void check_memory(const struct looked *l, const struct dataset *d, uint64_t bytes)
 {

@@ -1,11 +1,15 @@
 /*
  * spec: the data that sbatch passes to the nodes.
  *
- * One text in the job's environment (STAGE_SPEC by spank_job_control_setenv): "1:WAIT:HASH:VALUE"
- * with WAIT script|tasks|no, and behind it ",array" where tasks of an array may run side by side
- * and ",gres=NAME+NAME" of a job with generic resources; HASH of the login node's configuration,
- * VALUE canonical and expanded. Opaque to root. The spec given to keeper and stagingd is a kv
- * (spec_* keys below) on a sealed memfd.
+ * It is one text in the job's environment (STAGE_SPEC by spank_job_control_setenv()),
+ * "1:WAIT:HASH:VALUE":
+ *
+ *	WAIT	script, tasks or no; then ",array" if tasks of an array may run at the same time, and
+ *		",gres=NAME+NAME" for a job with generic resources
+ *	HASH	of the login node's configuration
+ *	VALUE	the datasets, in canonical form, with variables expanded
+ *
+ * Root does not read it. The keeper and stagingd get a kv (keys SPEC_KEY_*) on a sealed memfd.
  */
 #pragma once
 
@@ -27,6 +31,7 @@ struct error;
 #define SPEC_KEY_N_NODES "nnodes"
 #define SPEC_KEY_PARTITION "partition"
 #define SPEC_KEY_RESTART "restart"
+#define SPEC_KEY_ARRAY_TASK "arraytask" /* SLURM_ARRAY_TASK_ID; without an array, "0" */
 
 struct spec {
 	enum conf_wait wait;

@@ -74,7 +74,7 @@ struct helper_user {
 /* A task of the job's user, "over" CONF JOB NODE: asks Slurm (squeue) whether the job is over on
  * this node. NODE: its NodeName, or "" if it is not known. -ESRCH: it is over, and text has the
  * reason; 0: it is not over; another -errno: Slurm gives no answer, and text has the reason. */
-struct hand_over {
+struct helper_over {
 	int32_t r;
 	char text[512];
 };

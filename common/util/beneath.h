@@ -1,5 +1,5 @@
 /*
- * beneath: opens what lies beneath a directory, wherever links in the path may lead.
+ * beneath: opens a path below a directory, and never follows a link.
  */
 #pragma once
 
@@ -7,10 +7,9 @@
 #include <sys/types.h>
 
 /*
- * Uses openat2() with RESOLVE_BENEATH
- * RESOLVE_NO_SYMLINKS
- * RESOLVE_NO_MAGICLINKS if the kernel has it (5.6), or else opens each component with O_NOFOLLOW
- * ("..": -EXDEV). Returns an fd (O_CLOEXEC is added) or -errno.
+ * Uses openat2() with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS (Linux 5.6).
+ * Without openat2(), opens one component at a time with O_NOFOLLOW, and refuses ".." (-EXDEV).
+ * O_CLOEXEC is added. Returns a descriptor or -errno.
  */
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 

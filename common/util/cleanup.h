@@ -2,7 +2,7 @@
  * cleanup: variables that own something say so.
  *
  * `_cleanup_(x_freep) struct x *x = NULL;` calls x_freep(&x) when x goes out of
- * scope; steal_ptr() and steal_fd() make the helper-over visible.
+ * scope; steal_ptr() and steal_fd() make the transfer of ownership visible.
  */
 #pragma once
 

@@ -3,7 +3,12 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 /* argv: the arguments after the name of the task. Their number is in the table in main.c. */
+
+/* Writes the answer of a task. If that fails, ends the process with status 1. */
+void helper_answer(const void *answer, size_t size);
 
 /* These run as the system user. Each writes its answer itself. */
 void helper_site(char **argv);
@@ -18,5 +23,5 @@ int helper_tier_make(char **argv);
 int helper_tier_aside(char **argv);
 int helper_tier_empty(char **argv);
 
-void hand_over(char **argv); /* runs as the user, or as the system user if no user is known;
+void helper_over(char **argv); /* runs as the user, or as the system user if no user is known;
 			      * writes its answer itself */

@@ -34,7 +34,7 @@ static const struct {
 	{ "tier-make",  4, helper_tier_make },
 	{ "tier-aside", 4, helper_tier_aside },
 	{ "tier-empty", 4, helper_tier_empty },
-	{ "over",       3, .answering = hand_over },
+	{ "over",       3, .answering = helper_over },
 };
 /* clang-format on */
 

@@ -14,7 +14,6 @@
 #include "common/slurm/squeue.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
-#include "common/util/fd.h"
 
 /* Asks Slurm about the job, then whether it runs on this node, because a job that was requeued may
  * run on others. If the second answer is not known, the job counts as running here. */
@@ -50,10 +49,10 @@ static int ask_in_doubt(struct squeue_question *q, struct error *err)
 	return r;
 }
 
-void hand_over(char **argv)
+void helper_over(char **argv)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	static struct hand_over over;
+	static struct helper_over over;
 	struct error err = ERROR_INIT;
 	struct squeue_question q = { .uid = geteuid(),
 				     .anywhere = true,
@@ -68,6 +67,5 @@ void hand_over(char **argv)
 		over.r = ask_in_doubt(&q, &err);
 	}
 	snprintf(over.text, sizeof(over.text), "%.*s", (int)sizeof(over.text) - 1, err.text);
-	if (fd_write_all(HELPER_FD_ANSWER, &over, sizeof(over)) < 0)
-		_exit(1);
+	helper_answer(&over, sizeof(over));
 }

@@ -22,15 +22,7 @@
 #include "common/protocol/keeper-helper.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
-#include "common/util/fd.h"
 #include "common/util/parse.h"
-#include "daemon/helper/user-lookup.h"
-
-static void answer(const void *data, size_t size)
-{
-	if (fd_write_all(HELPER_FD_ANSWER, data, size) < 0)
-		_exit(1);
-}
 
 static int load(struct conf **confp, const char *path, struct error *err)
 {
@@ -69,11 +61,11 @@ void helper_site(char **argv)
 		describe(conf, &site);
 	else
 		snprintf(site.text, sizeof(site.text), "%s", err.text);
-	answer(&site, sizeof(site));
+	helper_answer(&site, sizeof(site));
 }
 
 /* Expands a path of the configuration (with %j, %N, %u, %g) for a job. argv: JOB UID GID NODE.
- * Returns a number of bytes or -errno. */
+ * Returns 0 or -errno. */
 static int expand(const char *path, char **argv, char *buf)
 {
 	struct conf_expand e = {
@@ -142,14 +134,5 @@ void helper_path(char **argv)
 	static struct helper_path path;
 
 	path.r = load(&conf, argv[0], NULL) < 0 ? -EIO : find_path(conf, argv + 1, &path);
-	answer(&path, sizeof(path));
-}
-
-void helper_user(char **argv)
-{
-	static struct helper_user account;
-
-	user_look_up(&account, (uid_t)strtoul(argv[0], NULL, 10),
-		     (gid_t)strtoul(argv[1], NULL, 10));
-	answer(&account, sizeof(account));
+	helper_answer(&path, sizeof(path));
 }

@@ -89,7 +89,7 @@ enum joblife joblife_look(const struct state *st)
 
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE])
 {
-	static struct hand_over over;
+	static struct helper_over over;
 	char job[16];
 	const struct helper h = { .argv = { "stage-helper", "over", job, st->node, NULL },
 				  .uid = st->uid,

@@ -80,7 +80,7 @@ int job_info_read_place(struct job_info *info, const struct kv *kv, struct error
 	host[strcspn(host, ".")] = '\0';
 	if (set_text(&info->node, kv, SPEC_KEY_NODE, host) < 0 ||
 	    set_text(&info->partition, kv, SPEC_KEY_PARTITION, "") < 0 ||
-	    set_text(&info->array_task, kv, "arraytask", "0") < 0)
+	    set_text(&info->array_task, kv, SPEC_KEY_ARRAY_TASK, "0") < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	info->n_nodes = (uint32_t)kv_get_u64(kv, SPEC_KEY_N_NODES, 1);
 	info->node_index = 0;

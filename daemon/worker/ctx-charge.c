@@ -54,7 +54,7 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, bool 
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
 	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes) + p->beside_bytes);
-	r = daemon_conn_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
+	r = daemon_conn_ask(p->conn, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
 	*havep = kv_get_u64(answer, "have", 0);
@@ -105,7 +105,7 @@ static int claim_beside_locked(struct ctx *ctx, uint64_t bytes, struct error *er
 	kv_set_u64(kv, "files", 0);
 	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes) + p->beside_bytes);
 	kv_set_u64(kv, "beside", 1);
-	r = daemon_conn_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
+	r = daemon_conn_ask(p->conn, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
 	if (kv_get_u64(answer, "ok", 0) != 1)
@@ -201,7 +201,7 @@ int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct er
 	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
 	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;
 
-	daemon_conn_set_written(p->link, b);
+	daemon_conn_set_written(p->conn, b);
 	if (is_over(&ctx->policy, b, f))
 		return refuse_limit(ctx, b, err);
 	if (!p->tier[0] ||

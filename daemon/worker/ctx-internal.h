@@ -20,7 +20,7 @@ struct ctx_private {
 	int keys_fd; /* came with the task; passed on to stage-fetch unread, because a process
 		      * that parses untrusted data must not have the keys */
 	struct dataset_list list;
-	struct daemon_conn *link;
+	struct daemon_conn *conn;
 	struct manifest *manifest;
 
 	struct rate_limit rate;

@@ -103,7 +103,7 @@ static void keep_rate(struct ctx *ctx, uint64_t bytes)
 	while (us > 0 && !ctx_is_cancelled(ctx)) {
 		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
 
-		daemon_conn_add_wait(ctx->priv->link);
+		daemon_conn_add_wait(ctx->priv->conn);
 		usleep((useconds_t)step);
 		us -= step;
 	}
@@ -118,7 +118,7 @@ static void send_warning(struct ctx *ctx, bool passes, const char *text)
 	kv_set(kv, "text", text);
 	if (passes)
 		kv_set(kv, "passes", "1");
-	daemon_conn_send(ctx->priv->link, kv);
+	daemon_conn_send(ctx->priv->conn, kv);
 }
 
 /* ---- stage_io for engines ---- */
@@ -130,19 +130,19 @@ static const struct ctx *get_ctx(const struct stage_io *io)
 
 static bool io_is_cancelled(const struct stage_io *io)
 {
-	return daemon_conn_is_cancelled(get_ctx(io)->priv->link);
+	return daemon_conn_is_cancelled(get_ctx(io)->priv->conn);
 }
 
 static int io_get_reason(const struct stage_io *io, struct error *err)
 {
-	return daemon_conn_get_reason(get_ctx(io)->priv->link, err);
+	return daemon_conn_get_reason(get_ctx(io)->priv->conn, err);
 }
 
 static void io_add_unread(struct stage_io *io, uint64_t bytes, uint64_t files)
 {
 	struct ctx_private *p = ctx_of_io(io)->priv;
 
-	daemon_conn_add_progress(p->link, bytes / p->n_passes, files);
+	daemon_conn_add_progress(p->conn, bytes / p->n_passes, files);
 }
 
 static void io_add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
@@ -206,12 +206,12 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	}
 	if (refused < 0 || !may_mount_itself(ctx))
 		ctx_renounce(); /* before the thread starts, so that it is in the sandbox, too */
-	r = daemon_conn_new(&ctx->priv->link, fd, &limits, undo_behind, ctx, err);
+	r = daemon_conn_new(&ctx->priv->conn, fd, &limits, undo_behind, ctx, err);
 	if (r < 0) {
 		daemon_conn_tell(fd, err);
 		return r;
 	}
-	fd = -1; /* the link owns it now */
+	fd = -1; /* the connection owns it now */
 	if (refused < 0) {
 		ctx_send_error(ctx, &refusal);
 		*err = refusal;
@@ -226,7 +226,7 @@ void ctx_free(struct ctx *ctx)
 	if (!ctx)
 		return;
 	if (ctx->priv) {
-		daemon_conn_free(ctx->priv->link);
+		daemon_conn_free(ctx->priv->conn);
 		manifest_close(ctx->priv->manifest);
 		dataset_list_deinit(&ctx->priv->list);
 		kv_free(ctx->priv->task);
@@ -243,17 +243,17 @@ void ctx_free(struct ctx *ctx)
 
 void ctx_set_paused(struct ctx *ctx, bool paused)
 {
-	daemon_conn_set_paused(ctx->priv->link, paused);
+	daemon_conn_set_paused(ctx->priv->conn, paused);
 }
 
 void ctx_come_back(struct ctx *ctx)
 {
-	daemon_conn_come_back(ctx->priv->link);
+	daemon_conn_come_back(ctx->priv->conn);
 }
 
 void ctx_go_off(struct ctx *ctx)
 {
-	daemon_conn_go_off(ctx->priv->link);
+	daemon_conn_go_off(ctx->priv->conn);
 }
 
 void ctx_set_near(struct ctx *ctx, bool near)
@@ -295,7 +295,7 @@ int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sh
 	if (!kv)
 		return error_set(err, ENOMEM, "out of memory");
 	kv_set(kv, "tier", tier);
-	r = daemon_conn_ask(ctx->priv->link, kv, PROTO_OP_TIERDIR, &answer, NULL, 0, NULL, err);
+	r = daemon_conn_ask(ctx->priv->conn, kv, PROTO_OP_TIERDIR, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
 	path = kv_get_or_empty(answer, "path");
@@ -319,7 +319,7 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 	if (!kv)
 		return error_set(err, ENOMEM, "out of memory");
 	kv_set_u64(kv, "threads", n_threads);
-	r = daemon_conn_ask(ctx->priv->link, kv, PROTO_OP_MOUNTED, &answer, got.fds,
+	r = daemon_conn_ask(ctx->priv->conn, kv, PROTO_OP_MOUNTED, &answer, got.fds,
 			    CTX_MAX_MOUNT_FDS, &got.n_fds, err);
 	if (r < 0)
 		return r;
@@ -344,7 +344,7 @@ int ctx_place(struct ctx *ctx, int fd, bool read_only, struct error *err)
 	if (!kv)
 		return error_set(err, ENOMEM, "out of memory");
 	kv_set_u64(kv, "ro", read_only);
-	r = daemon_conn_ask_with(ctx->priv->link, kv, fd, PROTO_OP_PLACED, &answer, err);
+	r = daemon_conn_ask_with(ctx->priv->conn, kv, fd, PROTO_OP_PLACED, &answer, err);
 	return r < 0 ? r : -(int)(kv_get_u64(answer, "errno", EPROTO) & 0xfff);
 }
 
@@ -394,7 +394,7 @@ int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan
 	kv_set(kv, "tier", plan->tier);
 	kv_set(kv, "plan", plan->line);
 	kv_set(kv, "why", plan->why);
-	return daemon_conn_send(ctx->priv->link, kv);
+	return daemon_conn_send(ctx->priv->conn, kv);
 }
 
 int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
@@ -404,7 +404,7 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 	if (!kv)
 		return -ENOMEM;
 	kv_set_u64(kv, "bytes", ready->bytes);
-	kv_set_u64(kv, "moved", daemon_conn_get_progress(ctx->priv->link));
+	kv_set_u64(kv, "moved", daemon_conn_get_progress(ctx->priv->conn));
 	kv_set_u64(kv, "files", ready->files);
 	kv_set(kv, "kind", facts_kind_to_string(ready->kind));
 	kv_set_u64(kv, "stays", ready->stays);
@@ -412,20 +412,20 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 		kv_set_u64(kv, "unused", ctx_get_unused(ctx, ready->bytes));
 	if (ready->list)
 		kv_set(kv, "list", ready->list);
-	return daemon_conn_send(ctx->priv->link, kv);
+	return daemon_conn_send(ctx->priv->conn, kv);
 }
 
 int ctx_send_error(struct ctx *ctx, const struct error *err)
 {
-	return daemon_conn_send_error(ctx->priv->link, err);
+	return daemon_conn_send_error(ctx->priv->conn, err);
 }
 
 void ctx_set_serving(struct ctx *ctx, const struct daemon_conn_serving *serving, void *arg)
 {
-	daemon_conn_set_serving(ctx->priv->link, serving, arg);
+	daemon_conn_set_serving(ctx->priv->conn, serving, arg);
 }
 
 void ctx_end_serving(struct ctx *ctx)
 {
-	daemon_conn_end_serving(ctx->priv->link);
+	daemon_conn_end_serving(ctx->priv->conn);
 }

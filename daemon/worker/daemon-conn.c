@@ -28,9 +28,9 @@
 
 /* Which thread must remove what was made */
 enum claim {
-	CLAIM_NONE, /* not decided: a stager is running */
-	CLAIM_MAIN, /* the main thread: the stager has returned */
-	CLAIM_LINK, /* the link's thread: the stager did not return in time */
+	CLAIM_NONE,   /* not decided: a stager is running */
+	CLAIM_MAIN,   /* the main thread: the stager has returned */
+	CLAIM_THREAD, /* the connection's thread: the stager did not return in time */
 };
 
 struct daemon_conn {
@@ -225,7 +225,7 @@ static void end_alone(struct daemon_conn *l)
 	pthread_mutex_lock(&l->lock);
 	mine = l->claim == CLAIM_NONE && !l->serving;
 	if (mine)
-		l->claim = CLAIM_LINK;
+		l->claim = CLAIM_THREAD;
 	pthread_mutex_unlock(&l->lock);
 	if (!mine)
 		return;
@@ -290,7 +290,7 @@ static void wake_thread(struct daemon_conn *l)
 		return; /* the counter is full, so the thread will wake up anyway */
 }
 
-int daemon_conn_new(struct daemon_conn **linkp, int sock, const struct daemon_conn_limits *limits,
+int daemon_conn_new(struct daemon_conn **connp, int sock, const struct daemon_conn_limits *limits,
 		    void (*undo)(void *arg), void *arg, struct error *err)
 {
 	struct daemon_conn *l = calloc(1, sizeof(*l));
@@ -315,7 +315,7 @@ int daemon_conn_new(struct daemon_conn **linkp, int sock, const struct daemon_co
 				"the site for a higher limit (ulimit -u)");
 		return -r;
 	}
-	*linkp = l;
+	*connp = l;
 	return 0;
 }
 
@@ -455,7 +455,7 @@ void daemon_conn_come_back(struct daemon_conn *l)
 	bool theirs;
 
 	pthread_mutex_lock(&l->lock);
-	theirs = l->claim == CLAIM_LINK;
+	theirs = l->claim == CLAIM_THREAD;
 	if (!theirs)
 		l->claim = CLAIM_MAIN;
 	pthread_mutex_unlock(&l->lock);

@@ -330,8 +330,7 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 	return ctx_is_cancelled(c->ctx) ? ctx_check(c->ctx, err) : r;
 }
 
-/* --- finding the copy
- * ---------------------------------------------------------------------------- */
+/* --- finding the copy ------------------------------------------------------------------------- */
 
 /* Returns whether the copy can be shared. A file that is fetched for a mount has no name that could
  * be moved. A tree without a complete count has no fingerprint that identifies it. */

@@ -369,11 +369,11 @@ static void choose_reader(struct planner *p)
 	char buf[PLAN_BROADCAST_WHY_SIZE];
 	struct plan *plan = p->plan;
 	uint64_t extra = 0;
-	const char *not = plan_broadcast_refuse(plan, p->in, &extra, buf);
+	const char *why = plan_broadcast_refuse(plan, p->in, &extra, buf);
 
-	if (not ) {
-		if (*not )
-			plan_why(p, "each node reads it: %s", not );
+	if (why) {
+		if (*why)
+			plan_why(p, "each node reads it: %s", why);
 		return;
 	}
 	plan->broadcast = true;

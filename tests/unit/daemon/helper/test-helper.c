@@ -4,7 +4,7 @@
 #include <pwd.h>
 
 #include "common/protocol/tier-name.h"
-#include "daemon/helper/user-lookup.h"
+#include "daemon/helper/account.h"
 
 static void test_names_in_a_tier(void **state)
 {

@@ -85,7 +85,7 @@ static void answer(int fd, const void *text, size_t size, int signal)
 /* A question for Slurm. */
 static void ask(const struct privop *a, int fd)
 {
-	struct hand_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
+	struct helper_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
 
 	if (over.r == 0 && !fake.users[a->uid - ALICE].completing)
 		over.text[0] = '\0';

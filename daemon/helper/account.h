@@ -1,5 +1,5 @@
 /*
- * user-lookup: the data of a user's account that his processes get.
+ * account: the data of a user's account that his processes get.
  */
 #pragma once
 
