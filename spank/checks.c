@@ -163,8 +163,7 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't "
 			 "match",
 			 d->name, strlen(d->sha256));
-	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
-	    !strcmp(d->dest, "source"))
+	if (dataset_scheme_is_web(d->scheme) && !strcmp(d->dest, "source"))
 		say_refuse("%s: data on the web can't be used where it is; leave DEST out",
 			   d->name);
 	if (source_rules_check(rule, d, &err) < 0)

@@ -54,7 +54,7 @@ int conf_get_web(const struct conf *conf, const struct conf_source *rule, const 
 	size_t size;
 	FILE *f;
 
-	if (d->scheme != DATASET_SCHEME_HTTP && d->scheme != DATASET_SCHEME_S3) {
+	if (!dataset_scheme_is_web(d->scheme)) {
 		*textp = strdup("");
 		return *textp ? 0 : -ENOMEM;
 	}

@@ -85,7 +85,7 @@ static char *find_source_end(enum dataset_scheme scheme, char *source)
 {
 	const char *path = NULL;
 
-	if (scheme == DATASET_SCHEME_HTTP || scheme == DATASET_SCHEME_S3)
+	if (dataset_scheme_is_web(scheme))
 		path = url_find_path(source);
 	else
 		path = source;

@@ -50,8 +50,7 @@ static const char *name_text(const struct dataset *d, size_t *np)
 {
 	struct url url;
 
-	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
-	    url_parse(&url, d->source, NULL) == 0) {
+	if (dataset_scheme_is_web(d->scheme) && url_parse(&url, d->source, NULL) == 0) {
 		*np = url.n_path > 0 ? url.n_path : url.n_host; /* n_path is 0 for a whole bucket */
 		return url.n_path > 0 ? url.path : url.host;
 	}
@@ -61,7 +60,7 @@ static const char *name_text(const struct dataset *d, size_t *np)
 
 void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_SIZE])
 {
-	bool is_path = d->scheme != DATASET_SCHEME_HTTP && d->scheme != DATASET_SCHEME_S3;
+	bool is_path = !dataset_scheme_is_web(d->scheme);
 	const char *cut = is_path && d->scheme != DATASET_SCHEME_LIST ? ".*?[{"
 			  : d->scheme == DATASET_SCHEME_S3	      ? ".*{"
 								      : ".{";

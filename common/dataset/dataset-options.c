@@ -290,6 +290,7 @@ static const struct option {
 /* clang-format on */
 
 #define N_OPTIONS ARRAY_SIZE(options)
+_Static_assert(N_OPTIONS <= 32, "read_option() has a bit for each option in an unsigned");
 
 static const struct option *dataset_options_find(const char *name, size_t n)
 {
@@ -336,10 +337,24 @@ const char *dataset_option_nearest_value(const char *name, const char *value)
 	return NULL;
 }
 
+/* Writes "method, onfail, ... and keys". */
+static const char *list_names(char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_OPTIONS && n < size; i++) {
+		const char *before = i + 1 == N_OPTIONS ? " and " : ", ";
+
+		n += (size_t)snprintf(buf + n, size - n, "%s%s", i == 0 ? "" : before,
+				      options[i].name);
+	}
+	return buf;
+}
+
 static int refuse_unknown(const char *name, struct error *err)
 {
 	const char *nearest = dataset_option_nearest(name);
-	char shown[DATASET_SHOW_SIZE];
+	char shown[DATASET_SHOW_SIZE], names[N_OPTIONS * 16];
 
 	dataset_show(name, shown, sizeof(shown));
 	if (dataset_dest_is_word(name))
@@ -348,13 +363,9 @@ static int refuse_unknown(const char *name, struct error *err)
 			"\"%s\" is a DEST, of which an item has one, before the second "
 			"colon",
 			shown);
-	return dataset_refuse(
-		err,
-		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
-		"subdir, include, exclude, nested, shard, hydrate, links, keep, max, "
-		"timeout, stall, threads, profile and keys, joined by +",
-		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
-		nearest ? "?)" : "");
+	return dataset_refuse(err, "option \"%s\" is not known%s%s%s; known are %s, joined by +",
+			      shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
+			      nearest ? "?)" : "", list_names(names, sizeof(names)));
 }
 
 /* Returns whether an option follows a colon, as in "strip=1:nested". */

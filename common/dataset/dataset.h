@@ -33,6 +33,12 @@ enum dataset_scheme {
 	DATASET_SCHEME_LIST,	/* @@file */
 };
 
+/* Returns whether such a source is an address, which stage-fetch reads. */
+static inline bool dataset_scheme_is_web(enum dataset_scheme scheme)
+{
+	return scheme == DATASET_SCHEME_HTTP || scheme == DATASET_SCHEME_S3;
+}
+
 enum dataset_method {
 	DATASET_METHOD_AUTO,
 	DATASET_METHOD_COPY,

@@ -160,7 +160,7 @@ const char *source_rules_refuse_keep(const struct conf_tier *t, const struct dat
 {
 	if (!t)
 		return "it stays where it is";
-	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
+	if (dataset_scheme_is_web(d->scheme))
 		return "data from the web is not kept";
 	if (d->hydrate)
 		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";

@@ -32,8 +32,7 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 		.low_speed_s = get_low_speed_s(ctx),
 	};
 
-	if (ctx->link_only ||
-	    (ctx->ds->scheme != DATASET_SCHEME_HTTP && ctx->ds->scheme != DATASET_SCHEME_S3))
+	if (ctx->link_only || !dataset_scheme_is_web(ctx->ds->scheme))
 		return 0;
 	return fetch_new(&ctx->fetch, &config, err);
 }

@@ -296,7 +296,8 @@ static const struct {
 
 	/* options */
 	{ "/p/x::methd=copy", "\"methd\"", "did you mean method?" },
-	{ "/p/x::wibble=1", "\"wibble\"", "known are method" },
+	{ "/p/x::wibble=1", "\"wibble\"", "known are method, onfail, verify, " },
+	{ "/p/x::wibble=1", "\"wibble\"", "threads, profile and keys, joined by +" },
 	{ "/p/x::Method=copy", "\"Method\"", "did you mean method?" },
 	{ "/p/x::method=kopy", "\"kopy\"", "copy, extract, mount or link" },
 	{ "/p/x::method", "method needs a value", "method=" },
