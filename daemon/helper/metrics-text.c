@@ -24,17 +24,17 @@ static const struct row {
 	bool gauge;
 } rows[] = {
 	{ "jobs_total", "Jobs that asked for data and have ended on this node.", NULL, COUNT_JOBS },
-	{ "jobs_not_set_up_total", "Jobs of these for which staging could not begin at all.",
+	{ "jobs_not_set_up_total", "Jobs with datasets for which staging could not start.",
 	  NULL, COUNT_JOBS_NOT_SET_UP },
 
-	{ "keeper_deaths_total", "Keepers of jobs that died without having been told to end.", NULL, COUNT_KEEPER_DEATHS },
+	{ "keeper_deaths_total", "Keepers that died before they were asked to end.", NULL, COUNT_KEEPER_DEATHS },
 
-	{ "breaker_open", "1: nothing is staged on this node, as several keepers have died.",
+	{ "breaker_open", "1: staging is off on this node, because several keepers have died.",
 	  NULL, COUNT_BREAKER_OPEN, true },
-	{ "leftovers", "What ended jobs have left and could not be removed, when it was tried last.",
+	{ "leftovers", "Leftovers of ended jobs that the last clean-up could not remove.",
 	  NULL, COUNT_LEFTOVERS, true },
 
-	{ "datasets_total", "Datasets of these jobs, by what became of them.",
+	{ "datasets_total", "Datasets of ended jobs, by result.",
 	  "result=\"ready\"", COUNT_READY },
 	{ NULL, NULL, "result=\"failed\"",    COUNT_FAILED },
 	{ NULL, NULL, "result=\"cancelled\"", COUNT_CANCELLED },
@@ -54,7 +54,7 @@ static const struct row {
 	{ NULL, NULL, "cause=\"died\"",    COUNT_CAUSE_DIED },
 	{ NULL, NULL, "cause=\"other\"",   COUNT_CAUSE_OTHER },
 
-	{ "mounts_total", "FUSE mounts that datasets were given.", NULL, COUNT_MOUNTS },
+	{ "mounts_total", "FUSE mounts of datasets.", NULL, COUNT_MOUNTS },
 	{ "files_total", "Files of datasets that became ready.", NULL, COUNT_FILES },
 
 	{ "bytes_total", "Bytes read for datasets that became ready, by method.",

@@ -11,7 +11,7 @@ and with a file in CONTRIBUTING.md that is not there, with a blank too many, a l
 a function of 61 lines, a file of 501 and one more file of 79, with a circle that is not in the
 list, one file too many and one too few in a circle of it, without objects, with a nested
 conditional expression in root's code and in another line, and with a comment of 101 columns in a
-script and in a module."""
+script and in a module, and with a line of 101 columns in a meson.build."""
 import ast
 import functools
 import glob
@@ -244,6 +244,15 @@ class Tree(unittest.TestCase):
             text = re.sub(r"/\* clang-format off \*/.*?/\* clang-format on \*/", lambda m: "\n" * m.group().count("\n"), read(source), flags=re.S)
             for i, line in enumerate(text.split("\n"), 1):
                 self.assertFalse('"' not in line and len(line.expandtabs(8)) > 100, f"{source}:{i} has more than 100 columns")
+
+    def test_meson_files_fit_100_columns(self):
+        parts = (*PARTS, "docs", "etc", "packaging", "systemd", "tests")
+        paths = [os.path.join(at, "meson.build") for part in parts for at, _, names in os.walk(os.path.join(TOP, part))
+                 if "meson.build" in names]
+        self.assertGreater(len(paths), 20)
+        for path in [*paths, "meson.build", "meson_options.txt"]:
+            long = [i for i, line in enumerate(read(path).split("\n"), 1) if len(line) > 100]
+            self.assertEqual(long, [], f"{path}: lines with more than 100 columns")
 
     def test_texts_of_scripts_fit_100_columns(self):
         """Comments and doc strings of shell and Python; a table of options is lined up by hand."""

@@ -511,12 +511,10 @@ static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 {
 	static const char spec[] = "1:script:0123456789abcdef:/p/a";
 	const struct client c = {
-		"sbatch",
-		S_CTX_ALLOCATOR,
-		NULL,
-		NULL,
-		NULL,
-		{ "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR", "/x", STEP_ENV_HELD, "1" }
+		.program = "sbatch",
+		.context = S_CTX_ALLOCATOR,
+		.env = { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR", "/x",
+			 STEP_ENV_HELD, "1" },
 	};
 	char text[8192];
 
