@@ -147,8 +147,8 @@ static bool asks_slurm(void)
 	return !node_id || !strcmp(node_id, "0");
 }
 
-/* When the job ends, to job_end_ms. The wait notices nothing else meanwhile, so a slow Slurm is
- * asked again by a later tick. */
+/* Sets job_end_ms to the end of the job. Until Slurm answers, the wait cannot react to anything, so
+ * a slow Slurm is asked again at a later tick. */
 static void ask_when_it_ends(struct wait *w, uint64_t now_ms)
 {
 	uint64_t left_ms;

@@ -60,7 +60,8 @@ static void read_own_constrain(const char *config, char *value, size_t size)
 			value[strcspn(value, " \t\r#")] = '\0';
 }
 
-/* slurmd reads its own file when it starts, the controller has told what it has read itself. */
+/* Compares two copies of cgroup.conf: slurmd reads that of the node when it starts, and `scontrol
+ * show config` prints the values that the controller has read. */
 static bool check_own_constrain(struct doctor *d, const char *config, const char *constrain)
 {
 	char own[16];
@@ -78,7 +79,7 @@ static bool check_own_constrain(struct doctor *d, const char *config, const char
 	return true;
 }
 
-/* Where jobs have no memory group of Slurm's, nobody holds them to --mem. */
+/* If Slurm makes no memory cgroups, --mem does not limit jobs. */
 static void check_memory_limit(struct doctor *d, const char *config)
 {
 	char tasks[512] = "", constrain[16] = "";

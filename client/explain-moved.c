@@ -54,7 +54,7 @@ char *moved_get_state(const struct moved *m, char *buf, size_t size)
 		snprintf(buf, size, "job %u, %s: %s", (unsigned)m->mover->id,
 			 mover_entry_to_string(m->mover, state, sizeof(state)), done);
 	else if (m->whole)
-		snprintf(buf, size, "%s: whole, and used without a mover", m->copy->path);
+		snprintf(buf, size, "%s: complete, and used without a mover", m->copy->path);
 	else if (m->progress.begun)
 		snprintf(buf, size,
 			 "%s; an interrupted mover has left %s, which the next one completes",

@@ -1,9 +1,10 @@
 /*
- * run-cleaner: the process that stands between `stagectl run` and its stagingd.
+ * run-cleaner: the process that `stagectl run` starts, and that starts stagingd and cleans up after
+ * it.
  *
- * It outlives the task that started it (another task of the node may be the last to leave),
- * owns the run directory, waits for the daemon and removes what there was. Its stdin,
- * stdout and stderr are not the task's, so nobody waits for them.
+ * It owns the run directory, waits for the daemon, and removes everything. It may run longer than
+ * the task that started it, because another task of the node may end last. Its stdin, stdout and
+ * stderr are not those of the task, so a reader of the task's output does not wait for it.
  */
 #pragma once
 

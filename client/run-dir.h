@@ -2,11 +2,12 @@
  * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key>
  * (common/protocol/rundir.h): which process owns it, which processes use it, and its removal. Its
  * files have locks (flock), or show by their existence that a task has started:
- *   owner   held by the cleaner (client/run-cleaner.h) from before the daemon to the very end
- *   lock    held by stagingd as long as it lives; a directory where nobody holds either is a
+ *   owner   locked by the cleaner (client/run-cleaner.h), from before the daemon starts until
+ *           everything is removed
+ *   lock    locked by stagingd as long as it runs; if neither is locked, the directory is a
  *           leftover
- *   users   held shared by each run that uses them; who can have it alone is the last one
- *   in.<n>  task n of this node has come
+ *   users   locked (shared) by each run; a run that can lock it exclusively is the last one
+ *   in.<n>  exists if task n of this node has started
  */
 #pragma once
 

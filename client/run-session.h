@@ -1,8 +1,8 @@
 /*
- * run-session: from "nothing there" to a leased daemon, and back.
+ * run-session: starts or finds the daemon of `stagectl run`, and holds a lease on it.
  *
- * The task with local id 0 starts the daemon of its node, the others find it by the socket that
- * appears in the run directory. Whoever is last to leave waits until everything is gone.
+ * The task with local id 0 starts the daemon of its node. The others wait for its socket in the run
+ * directory. The last one that ends waits until everything is removed.
  */
 #pragma once
 

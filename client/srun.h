@@ -1,9 +1,9 @@
 /*
- * srun: asks every node of the job, by one small overlapping step (one per component of a
+ * srun: asks every node of the job, by one small overlapping step (one for each component of a
  * heterogeneous job) that runs this program again with --node-report.
  *
- * The daemons of different nodes do not talk to each other; what speaks of the whole job goes
- * through Slurm's own step launch, as the user.
+ * The daemons of different nodes do not talk to each other. So a command about all nodes runs a
+ * step of srun, as the user.
  */
 #pragma once
 
@@ -19,7 +19,8 @@ struct srun_request {
 	size_t n_args;
 	bool none_ok;	 /* accept nodes without staging, if another node has staging */
 	bool keep_going; /* do not end the other nodes when one fails */
-	char **restp;	 /* gets the lines to print after err, or NULL; the caller frees */
+	char **restp;	 /* gets the lines to print after err, each with its newline, or NULL; must
+			  * be set; the caller frees */
 };
 
 /* Returns the number of nodes of all components of this job, from the environment; 0: not a Slurm
@@ -40,7 +41,7 @@ bool srun_is_needed(void);
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);
 
-/* Says that, after err; say is output_error() or output_held(). */
+/* Prints the lines of *restp after err. say: output_error() or output_held(). */
 void srun_say_rest(const char *rest, void (*say)(const char *fmt, ...));
 
 /*

@@ -1,8 +1,8 @@
 /*
- * Movers are submitted by sbatch, as the jobs that wait for them: the site's filters, defaults and
- * accounts act on them as on any job, and there is no libslurm to be linked anew for each release.
- * Of the user's environment they get no setting of Slurm's, and none of ours: --stage-data of the
- * job is not the mover's.
+ * Movers are submitted by sbatch, like the jobs that wait for them. So the site's filters, defaults
+ * and accounts apply to them as to any job, and stagectl does not link libslurm, which changes with
+ * each release. The mover's environment has no setting of Slurm and none of ours: --stage-data of
+ * the job does not apply to the mover.
  */
 #include "client/submit-mover.h"
 
@@ -68,7 +68,7 @@ static int check_own(const char *base, struct error *err)
 
 _Static_assert(MOVER_MAX_JOBS >= DATASET_MAX_ITEMS, "a copy needs a mover and a lock at most");
 
-/* A file that is locked. Which file it is decides, not its path: two bases may be one directory. */
+/* A file that is locked. Device and inode identify it, because two bases may be one directory. */
 struct lock {
 	int fd;
 	dev_t dev;
@@ -115,7 +115,8 @@ static int compare_locks(const void *a, const void *b)
 	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-/* A file system without locks: the second mover waits for the first one. */
+/* On a file system without locks, two submissions may submit a mover each. Then the second mover
+ * waits for the first one. */
 static int take_lock(const struct lock *lock, struct error *err)
 {
 	while (flock(lock->fd, LOCK_EX) < 0) {
@@ -127,8 +128,9 @@ static int take_lock(const struct lock *lock, struct error *err)
 	return 0;
 }
 
-/* Held while it is decided who moves what; two submissions at once would not see each other's
- * movers. Each file once, and by all submissions in the same order. */
+/* Locks all bases until the movers are submitted, because two submissions at the same time would
+ * not see each other's movers. Each file is locked once, and in the same order by all submissions,
+ * so they cannot block each other. */
 static int lock_bases(const struct submit_copies *copies, struct locks *l, struct error *err)
 {
 	int r = 0;
@@ -142,8 +144,6 @@ static int lock_bases(const struct submit_copies *copies, struct locks *l, struc
 			r = take_lock(&l->items[i], err);
 	return r;
 }
-
-/* ---- bringing ---- */
 
 static void add_job(struct mover_jobs *jobs, uint32_t id, bool is_new)
 {
@@ -168,12 +168,12 @@ static int submit_mover_look(struct mover_jobs *jobs, struct submit_copies *copi
 
 		if (e) {
 			c->job_id = e->id;
-			output_error("%s: mover job %u is at it already, %s", c->name,
+			output_error("%s: mover job %u copies it already, %s", c->name,
 				     (unsigned)e->id,
 				     mover_entry_to_string(e, state, sizeof(state)));
 			add_job(jobs, e->id, false);
 		} else if (mover_copy_is_whole(c, NULL)) {
-			output_error("%s: its copy in %s is whole, and used", c->name, c->dir);
+			output_error("%s: its copy in %s is complete and is used", c->name, c->dir);
 		} else {
 			open[i] = true;
 			r = make_dirs(c->dir, err);

@@ -1,5 +1,5 @@
 /*
- * time-left: how long this job may still run, as Slurm says.
+ * time-left: the time left until the time limit of the Slurm job.
  */
 #pragma once
 
@@ -9,6 +9,6 @@
  * texts, such as UNLIMITED. */
 int time_left_from_string(const char *text, uint64_t *secondsp);
 
-/* Of the job in SLURM_JOB_ID. Asks Slurm and blocks for a second at most. 0, -ETIMEDOUT: no answer
- * in that time, or -ENOENT: there is no limit, or it is not known. */
+/* Asks Slurm about the job in SLURM_JOB_ID. Blocks for a second at most. Returns 0; -ETIMEDOUT: no
+ * answer in that time; -ENOENT: there is no limit, or it is not known. */
 int time_left_ask(uint64_t *msp);

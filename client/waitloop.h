@@ -40,7 +40,7 @@ void waitloop_close(struct waitloop *l);
 /* Returns the signal mask from before waitloop_open(); for child processes. */
 const sigset_t *waitloop_get_mask(const struct waitloop *l);
 
-/* Returns one of WAITLOOP_* or -errno. The order is: signal, deadline, tick, descriptors.
- * Descriptors stay ready for the next call. A tick sets next_tick_ms to 0; the caller sets it
- * again. */
+/* Returns one of WAITLOOP_* or -errno: -EINVAL for more than 256 descriptors. The order is: signal,
+ * deadline, tick, descriptors. Descriptors stay ready for the next call. A tick sets next_tick_ms
+ * to 0; the caller sets it again. */
 int waitloop_wait(struct waitloop *l, struct pollfd *fds, size_t n_fds);

@@ -44,8 +44,8 @@ void checks_user_deinit(struct checks_user *u)
 
 /* --- checks -------------------------------------------------------------------------------- */
 
-/* Checks the default partition, for a job that names none. If this machine does not know the default
- * partition, the nodes check it. */
+/* Checks the default partition, for a job that names none. If this machine does not know the
+ * default partition, the nodes check it. */
 static void check_default_partition(const struct conf *conf)
 {
 	char name[256];
@@ -239,7 +239,7 @@ static const char *describe_fault(int errnum)
 {
 	switch (errnum) {
 	case EACCES:
-		return "can't be passed";
+		return "can't be entered";
 	case ENOENT:
 		return "is not there";
 	case ENOTDIR:

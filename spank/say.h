@@ -1,5 +1,5 @@
 /*
- * say: one sentence to whoever calls sbatch, srun or salloc.
+ * say: prints a sentence for the user of sbatch, srun or salloc.
  */
 #pragma once
 

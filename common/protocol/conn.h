@@ -1,6 +1,6 @@
 /*
  * conn: SOCK_SEQPACKET connections. A packet has one kv, and may have file descriptors. There is no
- * state: a connection is its fd. Used by daemon, workers, keeper and clients alike.
+ * state: a connection is its fd. stagingd, workers and clients use it.
  */
 #pragma once
 

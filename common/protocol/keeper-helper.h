@@ -82,18 +82,19 @@ struct helper_over {
 /*
  * As the user; fd 4 is a directory. Each answers with an int32_t.
  *
- *	release                 removes what the manifests name elsewhere; fd 4: the tmpfs
- *	empty DEADLINE          empties what is the user's in it; fd 4: the tmpfs
+ *	release                 fd 4: the tmpfs. Removes the objects outside it that the manifests
+ *	                        list
+ *	empty DEADLINE          fd 4: the tmpfs. Empties the user's directories in it
  *	tier-make JOB PATH DEADLINE MAX
- *	                        makes the job's directory in the tier PATH (tier-name.h). Above 0:
- *	                        the mode of a tier that others may change; nothing is made then
+ *	                        makes the job's directory in the tier PATH (tier-name.h). A result
+ *	                        above 0 is the mode of a tier to which others may write; then
+ *	                        nothing is made
  *	tier-aside JOB PATH DEADLINE MAX
- *	                        gives it another name
+ *	                        renames the job's directory to a leftover
  *	tier-empty JOB PATH DEADLINE MAX
- *	                        removes what was set aside there. PATH "": the tier is fd 4, and
- *	                        only the content goes; the directory itself is left to root. What
- *	                        the user keeps there goes, too, when it is due, and in any case
- *	                        after MAX seconds, if that is not 0
+ *	                        removes the leftovers. PATH "": the tier is fd 4, and the leftovers
+ *	                        are only emptied, because root removes them. Also removes kept data
+ *	                        that is due, at the latest after MAX seconds (0: no limit)
  *
- * DEADLINE is of clock_ms().
+ * DEADLINE is a time of clock_ms().
  */

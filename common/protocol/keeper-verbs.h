@@ -1,10 +1,10 @@
 /*
- * keeper-verbs: what stagingd may ask of its manager, and what it hears: integers, and the names of
- * datasets.
+ * keeper-verbs: the requests of stagingd to its manager, and the manager's messages to stagingd.
  *
- * One fixed-size packet on a SOCK_SEQPACKET pair; descriptors travel beside it. Root parses
- * nothing here: a packet of the wrong size or an unknown verb ends the conversation.
- * In common/ because both programs need it and programs do not include each other.
+ * Each is one packet of a fixed size on a SOCK_SEQPACKET pair, perhaps with descriptors. It has
+ * integers and the name of a dataset, and nothing to parse. A packet of the wrong size or an
+ * unknown verb ends the connection. In common/ because both programs need it, and programs do not
+ * include each other.
  */
 #pragma once
 

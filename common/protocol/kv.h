@@ -5,7 +5,7 @@
  * Keys are [a-z][a-z0-9_.]*, at most KV_MAX_KEY bytes, each at most once; values are any bytes
  * but NUL. A message ends with a NUL and has at most KV_MAX_SIZE bytes and KV_MAX_FIELDS fields.
  *
- * What a kv has held is wiped when it is freed, or moved: some messages have keys.
+ * The bytes are erased when a kv is freed or grows, because some messages have keys for S3.
  */
 #pragma once
 
@@ -32,8 +32,9 @@ int kv_new_from_data(struct kv **kvp, const void *data, size_t size);
 void kv_free(struct kv *kv);
 DEFINE_FREEP(struct kv, kv_free)
 
-/* Add a field with a copy of the value, or replace the field with this key. Failures are permanent:
- * kv_get_data() returns the first one. */
+/* Add a field with a copy of the value, or replace the field with this key. The value must not be
+ * from the same kv, because its bytes may move. Failures are permanent: kv_get_data() returns the
+ * first one. */
 void kv_set(struct kv *kv, const char *key, const char *value);
 void kv_setf(struct kv *kv, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

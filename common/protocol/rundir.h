@@ -1,23 +1,24 @@
 /*
- * rundir: the names in a job's run directory, and who owns what.
+ * rundir: the names in a job's run directory, with owners and modes.
  *
  *   STAGE_RUN_DIR/              root 0711
  *   STAGE_RUN_DIR/<job>/        root 0711
- *     lock                      root 0600  flock held by the keeper as long as it lives; in it
- *                                          root's mark whose the job is (struct rundir_mark)
- *     state                     root 0600  the job's record (daemon/manager/state.c): what has to
- *                                          be cleaned up
- *     failed                    root 0644  the sentence why nothing is staged here, if so
- *     sock                      user 0600  bound by the keeper, listened on by stagingd
+ *     lock                      root 0600  locked (flock) by the keeper as long as it runs; names
+ *                                          the job's user (struct rundir_mark)
+ *     state                     root 0600  the job's record (daemon/manager/state.c): the objects
+ *                                          to clean up
+ *     failed                    root 0644  the reason why nothing is staged here; may be missing
+ *     sock                      user 0600  bound by the keeper; stagingd listens on it
  *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …, root 0711
  *     t/                        root 0711  the job's tmpfs: no user can mount on it
- *       .stage/                 user 0700  env, manifest, tmp/ (what is not ready yet)
- *       data/                   user 0700  STAGE_DATA_DIR: one entry a dataset
+ *       .stage/                 user 0700  env, manifest, tmp/ (datasets that are not ready yet)
+ *       data/                   user 0700  STAGE_DATA_DIR: one entry for each dataset
  *
- * Nobody may list a directory of root's: he could keep its lock (daemon/keeper/privop-dir.c).
+ * Users cannot list the directories of root, because a user who can open a directory for reading
+ * can lock it (daemon/keeper/privop-dir.c).
  *
- * Without a keeper (`stagectl run`) the same below /dev/shm/stage-data-<uid>/<key>/, all the
- * user's, t/ a plain directory.
+ * Without a keeper (`stagectl run`), the same names are below /dev/shm/stage-data-<uid>/<key>/. All
+ * of them belong to the user, and t/ is a plain directory.
  */
 #pragma once
 

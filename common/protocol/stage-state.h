@@ -1,5 +1,5 @@
 /*
- * stage-state: the states a dataset passes through, as daemon, clients and manual name them.
+ * stage-state: the states of a dataset, with the names that the daemon, clients and manual use.
  */
 #pragma once
 

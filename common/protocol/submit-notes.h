@@ -1,7 +1,8 @@
 /*
- * submit-notes: what the plugin notes in sbatch, and `stagectl submit --filter` reads and answers
- * (spank/cli-filter.h, client/submit-filter.h). The file's number stands in the environment. It has
- * records, each ended by a NUL: a letter, and what follows it.
+ * submit-notes: the file by which the plugin in sbatch passes the user's values to `stagectl submit
+ * --filter`, and gets its answer (spank/cli-filter.h, client/submit-filter.h). An environment
+ * variable has the number of its descriptor. Each record is a letter and a text, and ends with a
+ * NUL.
  */
 #pragma once
 

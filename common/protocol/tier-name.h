@@ -1,9 +1,13 @@
 /*
- * tier-name: how a job's directory in a disk tier is called, stage-data-<job>, and how what is to
- * be removed there is: the same with a number behind it. The owner of the tier, root or the user,
- * makes and renames it. It contains the user's directory `data`. If the tier belongs to root, the
- * outer directory does, too, so that no user can mount on it. A user's kept data is in
- * stage-keep-<uid>, which root makes (common/keep/keep.h).
+ * tier-name: the names in a disk tier:
+ *
+ *	stage-data-<job>	a job's directory
+ *	stage-data-<job>.<n>	a leftover, which will be removed
+ *	stage-keep-<uid>	a user's kept data (common/keep/keep.h)
+ *
+ * The owner of the tier, root or the user, makes and renames the job's directory. The user's
+ * directory `data` is in it. If the tier belongs to root, the job's directory does, too, so that no
+ * user can mount on it. Root makes stage-keep-<uid>.
  */
 #pragma once
 

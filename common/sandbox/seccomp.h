@@ -1,9 +1,10 @@
 /*
- * seccomp: which system calls a process or a thread may still make; the rest fail with EPERM.
+ * seccomp: restricts the system calls of a process or a thread. Other calls fail with EPERM.
  *
  * The filters are classic BPF (seccomp(2), Documentation/userspace-api/seccomp_filter.rst of the
  * kernel). They cannot be removed, are combined, and are inherited by programs that are started
- * later. All need no_new_privs. 0, -ENOSYS where kernel or processor have no filters, else -errno.
+ * later. All need no_new_privs. The functions return 0; -ENOSYS: the kernel has no filters, or not
+ * for this processor; another -errno.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
- * gres: the generic resources that a job asked for, by name alone: what sbatch's --gres says, as a
- * list "nvme+gpu" that travels with the job's spec.
+ * gres: the names of the generic resources that a job requested with --gres, as a list "nvme+gpu"
+ * in the job's spec.
  *
- * The user states it, and nodes have no other source: Slurm does not pass a job's gres to the
- * prolog or to a plugin there (22.05, 24.11).
+ * Nodes have no other source for it: Slurm does not pass a job's gres to the prolog or to a plugin
+ * in it (22.05, 24.11). So it is only what the user's command line says.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * cleanup: variables that own something say so.
+ * cleanup: variables whose declaration names the destructor of what they own.
  *
  * `_cleanup_(x_freep) struct x *x = NULL;` calls x_freep(&x) when x goes out of
  * scope; steal_ptr() and steal_fd() make the transfer of ownership visible.

@@ -1,5 +1,5 @@
 /*
- * count: the words behind a number: "1 file is", "2 files are".
+ * count: the singular or plural words that follow a number: "1 file is", "2 files are".
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * error: the sentence that a person will read, filled where most is known.
+ * error: the sentence that a person will read. The function that knows most sets it.
  *
  * Functions take `struct error *err` as their last parameter (NULL is fine) and
  * return what error_set() returns: a negative errno. On the way up context is put

@@ -25,6 +25,7 @@ ssize_t fd_pread_all(int fd, void *data, size_t size, uint64_t offset);
  * *datap. */
 int fd_read_file(int fd, size_t max, char **datap, size_t *sizep);
 
+/* Set or clear O_NONBLOCK or FD_CLOEXEC. Return 0 or -errno. */
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 
@@ -32,10 +33,11 @@ int fd_set_cloexec(int fd, bool on);
  * (O_CLOEXEC is added). fd may be O_PATH. Returns an fd or -errno. */
 int fd_reopen(int fd, int flags);
 
-/* As many descriptors as this process may have: up to 65,536, or as many as it has already. */
+/* Raises the number of descriptors that this process may have, to its hard limit or to 65,536.
+ * Never lowers it. */
 void fd_raise_limit(void);
 
-/* Closes all descriptors >= from with close_range(2), else by /proc/self/fd, else up to the
+/* Closes all descriptors from `from` on: with close_range(2), else by /proc/self/fd, else up to the
  * limit. */
 void fd_close_from(int from);
 

@@ -1,7 +1,7 @@
 /*
- * fnv: FNV-1a of 64 bits: a hash of short keys that is the same on all machines. It is no
- * protection against who chooses the keys. Here and not in a .c, because trees are hashed file by
- * file.
+ * fnv: the hash FNV-1a with 64 bits, for short keys. It is the same on all machines. A user who
+ * chooses the keys can make them collide (see siphash.h). The functions are inline, because trees
+ * are hashed file by file.
  */
 #pragma once
 

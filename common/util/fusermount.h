@@ -1,6 +1,5 @@
 /*
- * fusermount: unmounting what was mounted through the setuid helper fusermount3, where there is no
- * keeper.
+ * fusermount: unmounts with the setuid program fusermount3, for runs without a keeper.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * log: one line a message, the same fields in the same order.
+ * log: writes each message as one line, with the same fields in the same order.
  *
  *   job=4711 ds=imagenet preparing -> undoing: needs 148 GiB, /dev/shm has 62 GiB free
  *

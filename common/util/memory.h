@@ -1,6 +1,6 @@
 /*
- * memory: what the node and the caller's memory cgroup have, and its CPUs. Read from /proc and
- * /sys only.
+ * memory: the memory of the node and of the caller's cgroup, and the number of CPUs. All of it is
+ * read from /proc and /sys.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * mountinfo: what is mounted where in this process's mount namespace, without touching a mount.
+ * mountinfo: reads the mount table of this process's namespace. It does not access the mounts.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * parse: text from outside to numbers and back. Rest, sign and overflow are refused.
+ * parse: converts text to numbers and back. A sign, other characters and an overflow are refused.
  */
 #pragma once
 

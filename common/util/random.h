@@ -1,6 +1,5 @@
 /*
- * random: a number that nobody has to keep secret, so that what many nodes begin at once is spread
- * over time.
+ * random: random numbers that need not be secret. They spread actions of many nodes over time.
  */
 #pragma once
 

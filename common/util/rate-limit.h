@@ -1,6 +1,6 @@
 /*
- * rate-limit: how fast a source may be read. A reader learns how long to wait before he goes
- * on.
+ * rate-limit: limits how fast a source is read. A reader gets the time to wait before its next
+ * read.
  */
 #pragma once
 

@@ -1,13 +1,13 @@
 /*
- * root-path: opens a directory by a path from somebody else, if all parts of the path belong to
- * root.
+ * root-path: opens a directory by a path that another process has sent, if all parts of the path
+ * belong to root.
  *
- * Each component is opened by itself, without following it, and looked at by its descriptor: it is
- * a directory of root's that nobody else may write to (a sticky one is not enough), or a link of
- * root's, whose text is walked in the same way from the caller's own root. So the kernel follows
- * nothing, magic links of /proc least of all, and what is at the end can't be exchanged by anybody
- * but root. No server of a user's file system is asked, and a FUSE file system that a user has
- * mounted is refused: its server would say that it is root's.
+ * Each component is opened by itself, without following it, and checked by its descriptor. It must
+ * be a directory of root to which nobody else may write (the sticky bit is not enough), or a link
+ * of root, whose text is walked in the same way from the caller's root directory. So the kernel
+ * follows no link, also no magic link of /proc, and only root can replace the result. A FUSE file
+ * system that a user has mounted is refused, because its server could report root as the owner. No
+ * such server is asked.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * siphash: a hash with a secret key, for tables whose names somebody else chooses: without the key
- * nobody can find names that meet in one bucket. Not for what is kept or sent: each key gives
- * other numbers (common/util/fnv.h gives the same everywhere).
+ * siphash: a hash with a secret key, for tables whose keys a user chooses. Without the secret key
+ * he cannot find keys that collide. Do not store or send the hashes, because each key gives other
+ * hashes (those of fnv.h are the same everywhere).
  *
  * SipHash-2-4 by Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF",
  * 2012.
@@ -17,4 +17,5 @@ struct siphash_key {
 
 /* Makes a new key from the kernel's random bytes. Returns 0 or -errno. */
 int siphash_key_init(struct siphash_key *key);
+/* Returns the hash of the data. */
 uint64_t siphash(const struct siphash_key *key, const void *data, size_t size);

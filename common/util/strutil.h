@@ -1,8 +1,8 @@
 /*
- * strutil: making texts, comparing them with known words, and guessing which of these somebody
- * meant.
+ * strutil: makes texts, compares them with known words, and finds the known word that a user
+ * probably meant.
  *
- * ASCII only and without locale: "i" and "I" are the same letter in Turkish too.
+ * Only ASCII, and independent of the locale: "i" and "I" are the same letter in Turkish, too.
  */
 #pragma once
 

@@ -215,8 +215,8 @@ static DIR *open_threads(int proc_fd, pid_t pid)
 	return dir;
 }
 
-/* Have all threads of its process ended but those that the kernel made? */
-static bool is_left_alone(const struct proc_look *l, pid_t tid)
+/* Returns true if all threads of the process have ended, except those that the kernel made. */
+static bool only_kernel_threads_left(const struct proc_look *l, pid_t tid)
 {
 	_cleanup_(dir_closep) DIR *dir = open_threads(l->proc_fd, tid);
 	const struct dirent *e;
@@ -236,7 +236,7 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	*t = (struct proc_thread){ .tid = tid };
 	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0)
 		return PROC_LOOK_NOTHING;
-	t->io = t->io && !t->ending && is_left_alone(l, tid);
+	t->io = t->io && !t->ending && only_kernel_threads_left(l, tid);
 	t->ending = t->ending || t->io;
 	if (!t->ending)
 		return PROC_LOOK_NOTHING;

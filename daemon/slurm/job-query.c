@@ -10,7 +10,7 @@
 #include "daemon/slurm/job-line.h"
 #include "daemon/slurm/node-names.h"
 
-/* Is it one of the words in "A,B"? */
+/* Returns true if the list "A,B" has this word. */
 static bool is_in(const char *list, const char *word)
 {
 	const size_t size = strlen(word);

@@ -90,7 +90,7 @@ static bool read_options(struct job_query *q, int argc, char **argv)
 	return optind == argc && q->format;
 }
 
-/* Does squeue know nothing better? */
+/* Returns true if squeue would give the same answer. */
 static bool is_an_answer(int r)
 {
 	return r == ESLURM_INVALID_JOB_ID || r == ESLURM_INVALID_NODE_NAME;

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Where node stands in list, counted from 0, and how many nodes there are. 0; -ENOENT: it is not in
- * there; -EINVAL: no list. */
+/* Finds the place of a node in a list, from 0, and the number of nodes. Returns 0; -ENOENT: it is
+ * not in the list; -EINVAL: not a list. */
 int node_names_find(const char *list, const char *node, uint32_t *indexp, uint32_t *n_nodesp);
 
-/* One name a line. 0, or -EINVAL. */
+/* Prints one name on each line. Returns 0, or -EINVAL: not a list. */
 int node_names_print(const char *list, FILE *out);

@@ -42,8 +42,9 @@ struct job {
 	struct job_over over; /* used with a keeper only */
 	struct job_end end;
 
-	/* Actions for the whole job after a dataset has changed. Only job_changed() and
-	 * job_schedule() call them; datasets call those. */
+	/* Actions for the whole job after a dataset has changed. They are pointers, so that
+	 * stage-run does not call job.c, which calls stage-run. Only job_changed() and
+	 * job_schedule() use them; datasets call those. */
 	void (*after_change)(struct job *job, bool urgent);
 	void (*start_queued)(struct job *job);
 

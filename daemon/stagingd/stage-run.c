@@ -2,8 +2,9 @@
  * A run does at most one thing at a time: it has a worker, or it does one step of its removal.
  * advance() is called whenever a step has ended, and begins the next one:
  *
- *   the worker ends (cancel, SIGKILL) -> its place, which could be what is kept, and its mount are
- *   taken away -> the manifest is released
+ *   the worker ends (cancel, SIGKILL)
+ *   -> its bind mount (perhaps of kept data) and its FUSE mount are unmounted
+ *   -> the manifest is released
  *   -> released, failed, or one more worker that makes the link of onfail=source
  *
  * Each step has a deadline: a worker has its own timer (worker-proc), and unmounting and releasing

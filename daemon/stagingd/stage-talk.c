@@ -24,6 +24,9 @@
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/worker-proc.h"
 
+/* The plan shows whether the worker has the right class: a writer and a server of a mount are in
+ * different cgroups and have different oom_score_adj. If not, it is ended and started again,
+ * once. */
 static bool on_facts(struct stage_run *run, const struct kv *kv)
 {
 	struct stage *s = run->stage;

@@ -92,7 +92,7 @@ static const char *find_obstacle(const struct ctx *ctx, const struct facts *fact
 		return "data from the web is not kept";
 	if (plan->method == DATASET_METHOD_MOUNT && !plan->copy_first)
 		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";
-	return facts->counted ? NULL : "it is too much to look at again";
+	return facts->counted ? NULL : "it has too many files to check them again";
 }
 
 static int is_over(void *arg)

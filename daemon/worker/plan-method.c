@@ -340,9 +340,9 @@ int plan_choose_method(struct planner *p, struct error *err)
 	return r < 0 ? r : check_options(p, err);
 }
 
-/* Returns whether reading once for all nodes is out of the question here: the site or job does not
- * allow it, or there is nothing to read from one place as a whole. */
-static bool is_no_question(const struct plan *plan, const struct plan_input *in)
+/* Returns whether reading once for all nodes is impossible: the site or job does not allow it, or
+ * the source is not read as a whole. */
+static bool can_never_broadcast(const struct plan *plan, const struct plan_input *in)
 {
 	return in->policy->fan_min_nodes == 0 || in->policy->n_nodes < 2 || !in->policy->keeper ||
 	       in->facts->is_remote || in->facts->bytes == 0 ||
@@ -359,7 +359,7 @@ const char *plan_broadcast_refuse(const struct plan *plan, const struct plan_inp
 	char size[PARSE_SIZE_TEXT], least[PARSE_SIZE_TEXT];
 	uint64_t extra = plan->method == DATASET_METHOD_EXTRACT ? f->bytes : PLAN_BROADCAST_STEP;
 
-	if (is_no_question(plan, in))
+	if (can_never_broadcast(plan, in))
 		return "";
 	if (f->kind != SOURCE_FILE)
 		return "only one file, archive or image is passed on";
@@ -378,7 +378,7 @@ const char *plan_broadcast_refuse(const struct plan *plan, const struct plan_inp
 	}
 	if (!pol->fan_always && f->bytes < PLAN_BROADCAST_MIN_SIZE) {
 		snprintf(buf, PLAN_BROADCAST_WHY_SIZE,
-			 "%s is less than %s, passing it on would not pay",
+			 "%s is less than %s, passing it on takes longer",
 			 size_to_string(f->bytes, size),
 			 size_to_string(PLAN_BROADCAST_MIN_SIZE, least));
 		return buf;

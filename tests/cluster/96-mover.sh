@@ -94,7 +94,7 @@ test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	echo "[$(md5sum <$STAGE_DATA_PATH_AGAIN)]"
 	JOB
 	)
-	assert_contains "$(cat "$work/said")" "is whole, and used"
+	assert_contains "$(cat "$work/said")" "is complete and is used"
 	assert_eq "" "$(mover_id)" "mover of the second job"
 	job_done "$id"
 	assert_contains "$(job_output "$id")" "[$sum]"
@@ -182,7 +182,7 @@ test_movers_are_shared_and_an_interrupted_one_is_gone_on_with() {
 	first=$(mover_submit "--stage-data=$far/big.bin" <<<$'#!/bin/bash\necho begun')
 	mover=$(mover_id)
 	second=$(mover_submit "--stage-data=x=$far/big.bin" <<<$'#!/bin/bash\necho begun')
-	assert_contains "$(cat "$work/said")" "x: mover job $mover is at it already"
+	assert_contains "$(cat "$work/said")" "x: mover job $mover copies it already"
 	journal=$(find "$pfs/scratch/alice/stage-data" -maxdepth 1 -name 'big-*')/.stage-journal
 	job_wait_running "$slow"
 	on ctl scontrol update "JobId=$slow" EndTime=now+1

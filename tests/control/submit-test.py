@@ -238,7 +238,7 @@ class Submitting(unittest.TestCase):
     def test_a_whole_copy_needs_no_mover(self):
         self.answer("stage-mover", status=0)
         r = self.submit("--dependency=afterany:3", "--stage-data=x=/far/x", "job.sh")
-        self.assertIn("is whole, and used", r.stderr)
+        self.assertIn("is complete and is used", r.stderr)
         self.assertEqual(self.n_movers, 0)
         self.assertEqual(self.words()[1:], ["--dependency=afterany:3", "job.sh"])
 
@@ -249,7 +249,7 @@ class Submitting(unittest.TestCase):
         self.answer_squeue((4, f"other-{key}"), (5, f"stage-mover-{key}0"),
                            (6, f"stage-mover-{'0' * 16}-{key}"))
         r = self.submit("--stage-data=x=/far/x", "job.sh")
-        self.assertIn("mover job 6 is at it already, running for 1:02 of at most 10:00", r.stderr)
+        self.assertIn("mover job 6 copies it already, running for 1:02 of at most 10:00", r.stderr)
         self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
         # Seen failing with a list that ends after 1 MiB
         self.answer_squeue(*((i, "another-job-of-mine") for i in range(100, 25100)), (6, f"stage-mover-{'0' * 16}-{key}"))

@@ -425,8 +425,8 @@ static bool count_wait(struct tar_ahead *a, struct segment *s)
 	return false;
 }
 
-/* Finds the segment that contains a place. NULL: there is none, or (*waitsp) it is not taken or not
- * complete yet. */
+/* Finds the segment that contains a place. NULL: no thread will read it, because it is past the end
+ * or was passed before; or (*waitsp) it is not complete yet. */
 static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *waitsp)
 {
 	struct timespec until = timed_cond_get_end(TAR_AHEAD_WAIT_MS);

@@ -202,7 +202,7 @@ static bool wants_chain(const struct tar_walk *w)
 	       (w->n_fast >= WALK_FAST && w->mean >= WALK_LARGE && memory_count_cpus() > 1);
 }
 
-/* Starts the chain, or goes on with it at the walk's place. */
+/* Starts the chain, or continues it at the walk's place. */
 static void start_chain(struct tar_walk *w)
 {
 	if (!wants_chain(w) || w->n_fast == 0)

@@ -1,7 +1,8 @@
 /*
- * The end of the directory is the last "PK\5\6" in as many bytes as a comment and a tape's padding
- * may have; the record of 64 bits is in front of it, if there is one. libarchive looks at the last
- * 16 KiB alone: it is shown a file that ends there.
+ * The end record of the directory is the last "PK\5\6" in the last bytes of the file, in which a
+ * comment and the padding of a tape may follow. The zip64 record, if there is one, is before it.
+ * libarchive searches only the last 16 KiB, so it gets a view of the file that ends after the
+ * record.
  */
 #include "daemon/engines/archive/zip-names.h"
 

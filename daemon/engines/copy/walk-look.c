@@ -25,7 +25,7 @@ uint64_t walk_now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* Reads the content. NULL: it is not as st says. */
+/* Reads the content. Returns NULL if the file has changed since st was read. */
 static char *read_whole(int fd, const struct stat *st)
 {
 	_cleanup_(freep) char *data = malloc((size_t)st->st_size + 1);

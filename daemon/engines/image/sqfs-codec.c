@@ -1,6 +1,6 @@
 /*
  * gzip goes through libdeflate and zstd through a kept ZSTD_DCtx, because both are clearly faster
- * than one call of libsquashfuse's, which sets up zlib or zstd anew for each block. The others are
+ * than libsquashfuse, which sets up zlib or zstd again for each block. The others are
  * libsquashfuse's own decompressors: it is built with what its distribution has, lzo included.
  * They are the only part of that library in use. Its walk of inodes and directories trusts the
  * image (of images with a few bytes changed one in twelve crashes 0.1.105), while the functions

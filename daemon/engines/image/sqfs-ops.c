@@ -4,8 +4,7 @@
  * names that exist and names that do not, directories and pages. If the kernel can do without open
  * and close requests, it sends none: see sqfs_server_settle().
  *
- * The offset of a directory entry is the cookie of volume.h plus two: 1 is behind ".", 2 behind
- * "..".
+ * The offset of a directory entry is the cookie of volume.h plus two: 1 is after ".", 2 after "..".
  */
 #define FUSE_USE_VERSION 312
 #include "daemon/engines/image/sqfs-ops.h"

@@ -1,9 +1,9 @@
 /*
- * A member of one block is inflated as a whole. For a larger one, a *stream* is kept: the inflate
- * state at its cursor, which is where the last reader stopped, and *points*, which are copies of
- * the state at intervals. One thread at a time inflates a stream: what its readers ask for next is
- * mostly what comes next. Blocks that are passed shortly before the one that is wanted go to the
- * cache as well, as readers of one file overtake each other.
+ * A member of one block is inflated as a whole. For a larger member, a *stream* is kept. It has the
+ * inflate state at its cursor, where the last reader stopped, and *points*, which are copies of the
+ * state at intervals. One thread at a time inflates a stream, because its readers mostly want the
+ * next block. The blocks just before the wanted one also go to the cache, because readers of one
+ * file overtake each other.
  *
  * A quarter of the memory is for states. If there are too many, the least recently used stream is
  * freed. If all are in use, a stream frees every second of its points.
@@ -45,7 +45,7 @@ struct zip_stream {
 	struct zip_stream *next; /* in its bucket */
 	struct list lru;	 /* while nobody uses it */
 	unsigned n_users;
-	pthread_mutex_t lock; /* for all below */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct state cursor;
 	struct state *points; /* point k is k + 1 intervals after the beginning */
 	size_t n_points, room;
@@ -57,7 +57,7 @@ struct zip_blocks {
 	int (*check)(void *arg);
 	void *arg;
 	struct sqfs_cache *cache;
-	pthread_mutex_t lock; /* for all below, and for each stream's first members */
+	pthread_mutex_t lock; /* protects the fields below, and the streams' fields up to n_users */
 	struct zip_stream *buckets[BLOCKS_N_BUCKETS];
 	struct list lru; /* oldest first */
 	size_t n_states, max_states;
@@ -220,7 +220,8 @@ static bool make_room(struct zip_blocks *b)
 	return b->n_states < b->max_states;
 }
 
-/* One that is used has its cursor's state, whether there is room or not. */
+/* Adds a stream. Its cursor has a state even if there are too many states. The lock must be
+ * held. */
 static struct zip_stream *add_stream(struct zip_blocks *b, uint32_t id)
 {
 	struct zip_stream *s = calloc(1, sizeof(*s)), **p;
@@ -238,7 +239,8 @@ static struct zip_stream *add_stream(struct zip_blocks *b, uint32_t id)
 	return s;
 }
 
-/* For this thread alone, until zip_stream_leave(). NULL: no memory. */
+/* Finds or makes the stream, and locks it for this thread until zip_stream_leave(). NULL: no
+ * memory. */
 static struct zip_stream *zip_stream_enter(struct zip_blocks *b, uint32_t id)
 {
 	struct zip_stream *s;
@@ -268,7 +270,7 @@ static void zip_stream_leave(struct zip_blocks *b, struct zip_stream *s)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Every second point goes. How many went. */
+/* Frees every second point. Returns how many. */
 static size_t thin_out(struct zip_stream *s)
 {
 	size_t n = 0, had = s->n_points;
@@ -284,7 +286,7 @@ static size_t thin_out(struct zip_stream *s)
 	return had - n;
 }
 
-/* Is there, or can there be, room for a point of s? Then it counts. */
+/* Reserves room for a point of s, and makes room if necessary. Returns false if there is none. */
 static bool reserve_point(struct zip_blocks *b, struct zip_stream *s)
 {
 	bool has_room;
@@ -303,7 +305,8 @@ static bool is_at_point(const struct zip_stream *s)
 	return s->cursor.out == (s->n_points + 1) * s->interval * ZIP_BLOCK_SIZE;
 }
 
-/* Keeps the state at the cursor, if this is the place for it. Without memory it is done without. */
+/* Makes a point if the cursor is at the place of the next one. Without memory, there is no
+ * point. */
 static void add_point(struct zip_blocks *b, struct zip_stream *s)
 {
 	bool has_room;
@@ -329,7 +332,7 @@ static void add_point(struct zip_blocks *b, struct zip_stream *s)
 	}
 }
 
-/* The cursor is at block i or before it, as near as there is a state. */
+/* Moves the cursor to the nearest state at block i or before it. */
 static int move_cursor(struct zip_stream *s, uint64_t i)
 {
 	const struct state begin = { 0 }, *from = &begin;
@@ -343,7 +346,7 @@ static int move_cursor(struct zip_stream *s, uint64_t i)
 	return state_copy(&s->cursor, from);
 }
 
-/* Inflates the block at the cursor, into the cache if it is to be kept. */
+/* Inflates the block at the cursor. keep: to the cache, else its content is dropped. */
 static int pass_block(struct zip_blocks *b, struct zip_stream *s, const struct zip_member *m,
 		      bool keep, const struct sqfs_block **blockp)
 {
@@ -362,7 +365,7 @@ static int pass_block(struct zip_blocks *b, struct zip_stream *s, const struct z
 	return r;
 }
 
-/* Block i of a stream that is entered. */
+/* Inflates block i of a stream that this thread has locked. */
 static int zip_stream_get(struct zip_blocks *b, struct zip_stream *s, const struct zip_member *m,
 			  uint64_t i, const struct sqfs_block **blockp)
 {

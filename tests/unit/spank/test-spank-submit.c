@@ -313,7 +313,7 @@ static void test_a_directory_that_others_may_not_pass_is_named(void **state)
 
 	if (geteuid() != 0)
 		skip();
-	refuses(&c, "/locked can't be passed); it is read as you: ask its owner");
+	refuses(&c, "/locked can't be entered); it is read as you: ask its owner");
 }
 
 static void test_braces_of_the_shell_are_told(void **state)
