@@ -37,9 +37,9 @@ struct advice {
 };
 
 /* Reports a finding. If it is about a section or a key, the text begins with file and line. */
-static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
+static void conf_advice_tell(const struct advice *a, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
+static void conf_advice_tell(const struct advice *a, const char *hint, const char *fmt, ...)
 {
 	char text[ERROR_MAX_SIZE];
 	const char *file;
@@ -171,27 +171,32 @@ static bool advise_pair(struct advice *a, const struct conf_source *s,
 	a->section = "source";
 	a->name = s->name;
 	if (admits_denied(other, s, user, sizeof(user)))
-		tell(a, "put DenyUsers= into the wider rule, too",
-		     "[source %s] DenyUsers=%s excludes nobody: [source %s] Match=%s covers the "
-		     "same and "
-		     "admits user %s",
-		     s->name, s->deny_users, other->name, other->match, user);
+		conf_advice_tell(
+			a, "put DenyUsers= into the wider rule, too",
+			"[source %s] DenyUsers=%s excludes nobody: [source %s] Match=%s covers the "
+			"same and "
+			"admits user %s",
+			s->name, s->deny_users, other->name, other->match, user);
 	else if (is_for_some(s) && !is_for_some(other) && are_alike(s, other))
-		tell(a,
-		     "give the wider rule AllowUsers= or AllowGroups=, too, or a narrower Match=",
-		     "[source %s] lists users or groups but excludes nobody: [source %s] "
-		     "Match=%s covers the "
-		     "same and admits all",
-		     s->name, other->name, other->match);
+		conf_advice_tell(
+			a,
+			"give the wider rule AllowUsers= or AllowGroups=, too, or a narrower "
+			"Match=",
+			"[source %s] lists users or groups but excludes nobody: [source %s] "
+			"Match=%s covers the "
+			"same and admits all",
+			s->name, other->name, other->match);
 	else if (other_is_first && admits_all_of(other, s))
-		tell(a,
-		     "put the narrow rule first: files of conf.d come after the main file, in the "
-		     "order of "
-		     "their names",
-		     "[source %s] is never used: [source %s] Match=%s before it covers the same "
-		     "and admits the "
-		     "same users",
-		     s->name, other->name, other->match);
+		conf_advice_tell(
+			a,
+			"put the narrow rule first: files of conf.d come after the main file, in "
+			"the "
+			"order of "
+			"their names",
+			"[source %s] is never used: [source %s] Match=%s before it covers the same "
+			"and admits the "
+			"same users",
+			s->name, other->name, other->match);
 	else
 		return false;
 	return true;
@@ -233,9 +238,9 @@ static void advise_list(struct advice *a, const char *source, const char *key, c
 	a->name = source ?: key;
 	while ((list = next_word(list, word, sizeof(word))))
 		if (is_unknown(word, group))
-			tell(a, "correct the name, or take it out",
-			     "%s %s=%s: this machine knows no such %s", section, key, word,
-			     group ? "group" : "user");
+			conf_advice_tell(a, "correct the name, or take it out",
+					 "%s %s=%s: this machine knows no such %s", section, key,
+					 word, group ? "group" : "user");
 }
 
 void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg)
@@ -269,8 +274,9 @@ static void advise_partitions(const struct advice *a, const char *known, const c
 
 	while ((list = next_word(list, word, sizeof(word))))
 		if (!has_line(known, word))
-			tell(a, "correct the name; sinfo -o %R lists those that there are",
-			     "%s=%s: Slurm has no partition of this name", key, word);
+			conf_advice_tell(a,
+					 "correct the name; sinfo -o %R lists those that there are",
+					 "%s=%s: Slurm has no partition of this name", key, word);
 }
 
 static bool names_partitions(const struct conf *conf)
@@ -342,16 +348,18 @@ static void advise_file(const struct advice *a, const char *dir, const char *nam
 	if (is_read || is_put_aside(name))
 		return;
 	if (is_copy(name))
-		tell(a, "compare it with the file that is read, then remove it",
-		     "%s/%s is not read: its name is that of a copy, which an editor or a package "
-		     "manager made",
-		     dir, name);
+		conf_advice_tell(a, "compare it with the file that is read, then remove it",
+				 "%s/%s is not read: its name is that of a copy, which an editor "
+				 "or a package "
+				 "manager made",
+				 dir, name);
 	else
-		tell(a,
-		     *name == '.' ? "remove the dot before it"
-				  : "give it a name that ends in .conf",
-		     "%s/%s is not read: names have to end in .conf and not to begin with a dot",
-		     dir, name);
+		conf_advice_tell(
+			a,
+			*name == '.' ? "remove the dot before it"
+				     : "give it a name that ends in .conf",
+			"%s/%s is not read: names have to end in .conf and not to begin with a dot",
+			dir, name);
 }
 
 static void get_dir(const struct conf *conf, const char *name, char *buf, size_t size)
@@ -370,11 +378,11 @@ void conf_advise_off(const struct conf *conf, conf_advice_fn *fn, void *arg)
 		a.section = NULL;
 		get_dir(conf, "disabled", path, sizeof(path));
 		snprintf(hint, sizeof(hint), "remove %s to switch it on", path);
-		tell(&a, hint, "staging is switched off by %s%s%s", path,
-		     *conf->disabled_text ? ": " : "", conf->disabled_text);
+		conf_advice_tell(&a, hint, "staging is switched off by %s%s%s", path,
+				 *conf->disabled_text ? ": " : "", conf->disabled_text);
 	} else if (!conf->enabled) {
-		tell(&a, "set Enabled=yes to switch it on",
-		     "staging is switched off by Enabled=no");
+		conf_advice_tell(&a, "set Enabled=yes to switch it on",
+				 "staging is switched off by Enabled=no");
 	}
 }
 
@@ -402,9 +410,10 @@ static bool is_open(const struct advice *a, const char *path)
 	need = S_ISDIR(st.st_mode) ? 05 : 04;
 	if ((st.st_mode & need) == need)
 		return true;
-	tell(a, S_ISDIR(st.st_mode) ? "chmod 0755 it" : "chmod 0644 it",
-	     "%s has mode %04o: users and nodes, which read it without being root, can't", path,
-	     st.st_mode & 07777);
+	conf_advice_tell(
+		a, S_ISDIR(st.st_mode) ? "chmod 0755 it" : "chmod 0644 it",
+		"%s has mode %04o: users and nodes, which read it without being root, can't", path,
+		st.st_mode & 07777);
 	return false;
 }
 

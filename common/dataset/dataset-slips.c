@@ -30,7 +30,7 @@ struct slip {
 };
 
 /* Appends text. Returns false if there is no room. */
-static bool add(char *buf, size_t size, const char *text)
+static bool dataset_slips_append(char *buf, size_t size, const char *text)
 {
 	size_t n = strlen(buf), m = strlen(text);
 
@@ -56,10 +56,10 @@ static bool end_option(struct slip *s)
 		return true;
 	if (!dataset_slip_fix_value(s->key, s->value))
 		return false;
-	ok = add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
-	     add(s->options, sizeof(s->options), s->key) &&
-	     add(s->options, sizeof(s->options), *s->value ? "=" : "") &&
-	     add(s->options, sizeof(s->options), s->value);
+	ok = dataset_slips_append(s->options, sizeof(s->options), *s->options ? "+" : "") &&
+	     dataset_slips_append(s->options, sizeof(s->options), s->key) &&
+	     dataset_slips_append(s->options, sizeof(s->options), *s->value ? "=" : "") &&
+	     dataset_slips_append(s->options, sizeof(s->options), s->value);
 	s->key = NULL;
 	return ok;
 }
@@ -125,8 +125,9 @@ static bool take_word(struct slip *s, char *word)
 		if (!strchr(meant, '='))
 			return begin_option(s, "nested", "");
 		return end_option(s) &&
-		       add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
-		       add(s->options, sizeof(s->options), meant);
+		       dataset_slips_append(s->options, sizeof(s->options),
+					    *s->options ? "+" : "") &&
+		       dataset_slips_append(s->options, sizeof(s->options), meant);
 	}
 	if (dataset_dest_is_word(word) || strchr("/$~", *word))
 		return set_dest(s, word);
@@ -174,8 +175,8 @@ static bool take_rest(struct slip *s, char separator, const char *word)
 		return false;
 	if (*s->value && strcmp(s->value, "sha256") && !strutil_is_digit(*word))
 		return false;
-	return add(s->value, sizeof(s->value), *s->value ? ":" : "") &&
-	       add(s->value, sizeof(s->value), word);
+	return dataset_slips_append(s->value, sizeof(s->value), *s->value ? ":" : "") &&
+	       dataset_slips_append(s->value, sizeof(s->value), word);
 }
 
 /* Handles a path with a colon, and a NAME that was followed by a colon: "/p/run:12/x" and
@@ -189,9 +190,10 @@ static bool take_path(struct slip *s, char separator, const char *word)
 	if (!s->is_url && !*s->name && dataset_name_is_legal(s->source, strlen(s->source))) {
 		snprintf(s->name, sizeof(s->name), "%s", s->source);
 		s->source[0] = '\0';
-		return add(s->source, sizeof(s->source), word);
+		return dataset_slips_append(s->source, sizeof(s->source), word);
 	}
-	return add(s->source, sizeof(s->source), "%3A") && add(s->source, sizeof(s->source), word);
+	return dataset_slips_append(s->source, sizeof(s->source), "%3A") &&
+	       dataset_slips_append(s->source, sizeof(s->source), word);
 }
 
 static bool take(struct slip *s, char separator, char *word)
@@ -393,7 +395,7 @@ static void print_source(const struct slip *s, char *buf, size_t size)
 	for (; *rest; rest++) {
 		char c[2] = { *rest, '\0' };
 
-		if (!add(buf, size, s->is_url && *rest == ' ' ? "%20" : c))
+		if (!dataset_slips_append(buf, size, s->is_url && *rest == ' ' ? "%20" : c))
 			return;
 	}
 }

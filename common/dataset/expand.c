@@ -252,7 +252,7 @@ static void close_dir(void *arg)
 	free(d);
 }
 
-static int look(const char *restrict path, struct stat *restrict st)
+static int expand_look(const char *restrict path, struct stat *restrict st)
 {
 	int r = stat(path, st);
 
@@ -286,7 +286,7 @@ static int expand_glob(const char *pattern, struct names *out, struct error *err
 		.gl_opendir = open_dir,
 		.gl_readdir = read_dir,
 		.gl_closedir = close_dir,
-		.gl_stat = look,
+		.gl_stat = expand_look,
 		.gl_lstat = look_at_name,
 	};
 	int r, ret = 0;

@@ -48,7 +48,7 @@ static void set_state(uint64_t *sum, uint64_t before, uint64_t now)
 }
 
 /* A sum stays below 2^63, whatever jobs report: it wraps around to 0. */
-static int add(int fd, const uint64_t *counts, const struct node *node)
+static int node_metrics_write_sums(int fd, const uint64_t *counts, const struct node *node)
 {
 	uint64_t sums[COUNT_N] = { 0 }, breaker_open, leftovers;
 
@@ -105,7 +105,7 @@ static void add_to_node(const char *path, const uint64_t *counts, const struct n
 	if (r >= 0)
 		r = lock(sums, deadline_ms);
 	if (r == 0)
-		r = add(sums, counts, node);
+		r = node_metrics_write_sums(sums, counts, node);
 	if (r == 0)
 		r = replace(sums, deadline_ms);
 	if (r < 0)

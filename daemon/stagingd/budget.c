@@ -73,7 +73,7 @@ static struct grant *find_last(const struct budget *b, uint32_t owner)
 	return last;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t budget_sum(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -96,8 +96,8 @@ int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t by
 	}
 	list_remove(&g->node);
 	list_append(&b->grants, &g->node);
-	g->bytes = add(g->bytes, bytes);
-	g->files = add(g->files, files);
+	g->bytes = budget_sum(g->bytes, bytes);
+	g->files = budget_sum(g->files, files);
 	return 0;
 }
 
@@ -152,7 +152,7 @@ uint64_t budget_get_reserved(const struct budget *b, const char *tier)
 		const struct grant *g = list_entry(pos, struct grant, node);
 
 		if (!tier || !strcmp(g->tier, tier))
-			sum = add(sum, g->bytes);
+			sum = budget_sum(sum, g->bytes);
 	}
 	return sum;
 }
@@ -166,7 +166,7 @@ uint64_t budget_get_unwritten(const struct budget *b, const char *tier)
 		const struct grant *g = list_entry(pos, struct grant, node);
 
 		if (!tier || !strcmp(g->tier, tier))
-			sum = add(sum, g->bytes - g->written);
+			sum = budget_sum(sum, g->bytes - g->written);
 	}
 	return sum;
 }
@@ -177,6 +177,6 @@ uint64_t budget_get_files(const struct budget *b)
 	uint64_t sum = 0;
 
 	list_for_each (pos, &b->grants)
-		sum = add(sum, list_entry(pos, struct grant, node)->files);
+		sum = budget_sum(sum, list_entry(pos, struct grant, node)->files);
 	return sum;
 }

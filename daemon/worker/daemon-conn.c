@@ -242,7 +242,7 @@ static void drain_wake(struct daemon_conn *l)
 		return; /* there was no wake-up */
 }
 
-static void *run(void *arg)
+static void *daemon_conn_run(void *arg)
 {
 	struct daemon_conn *l = arg;
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLIN },
@@ -302,7 +302,7 @@ int daemon_conn_new(struct daemon_conn **connp, int sock, const struct daemon_co
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = l->wake < 0 ? errno : pthread_create(&l->thread, NULL, run, l);
+	r = l->wake < 0 ? errno : pthread_create(&l->thread, NULL, daemon_conn_run, l);
 	if (r) {
 		if (l->wake >= 0)
 			close(l->wake);

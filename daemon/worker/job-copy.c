@@ -249,7 +249,7 @@ static int try_to_make(struct job_copy *c)
 	return make_here(c);
 }
 
-static int look(struct job_copy *c, struct error *err)
+static int job_copy_look(struct job_copy *c, struct error *err)
 {
 	struct job_copy_record *record = &c->record;
 	int r = job_copy_record_read(c->fd, JOB_COPY_STATE, record);
@@ -311,7 +311,7 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 	struct job_copy_record seen = { .beat = UINT64_MAX };
 	int r;
 
-	while ((r = look(c, err)) == LOOK_WAIT && !ctx_is_cancelled(c->ctx)) {
+	while ((r = job_copy_look(c, err)) == LOOK_WAIT && !ctx_is_cancelled(c->ctx)) {
 		if (!job_copy_record_is_same(&c->record, &seen))
 			seen_ms = clock_ms();
 		seen = c->record;

@@ -213,7 +213,7 @@ static int use(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e, 
 }
 
 /* begin: if there is no kept dataset, start to make one. */
-static int look(struct ctx *ctx, struct keep_use *k, bool begin)
+static int keep_use_look_once(struct ctx *ctx, struct keep_use *k, bool begin)
 {
 	struct keep_entry e;
 	int r = keep_lock(&k->keep, clock_ms() + LOCK_MS);
@@ -263,7 +263,7 @@ static int look_until(struct ctx *ctx, struct keep_use *k, const struct facts *f
 	uint64_t next_ms = begin_ms;
 	int r;
 
-	while ((r = look(ctx, k, true)) == LOOK_BUSY) {
+	while ((r = keep_use_look_once(ctx, k, true)) == LOOK_BUSY) {
 		if (ctx_is_cancelled(ctx) || clock_ms() >= deadline_ms) {
 			r = ctx_is_cancelled(ctx) ? -ECANCELED : -ETIMEDOUT;
 			break;
@@ -329,7 +329,8 @@ int keep_use_look(struct ctx *ctx, const struct source *src, const struct facts 
 
 	*keptp = NULL;
 	if (!ctx->ds->keep_ms || find_obstacle(ctx, facts, plan) ||
-	    new_kept(ctx, src, facts, plan, &k) < 0 || look(ctx, k, false) != LOOK_FOUND)
+	    new_kept(ctx, src, facts, plan, &k) < 0 ||
+	    keep_use_look_once(ctx, k, false) != LOOK_FOUND)
 		return 0;
 	*keptp = steal_ptr(k);
 	return KEEP_USE_E_FOUND;

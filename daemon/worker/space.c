@@ -119,7 +119,7 @@ static bool allowed(const struct policy *p, const char *tier)
 	return !*p->tiers || conf_list_has(p->tiers, tier);
 }
 
-static struct plan_space *add(struct plan_input *in, const char *tier, bool present)
+static struct plan_space *space_add(struct plan_input *in, const char *tier, bool present)
 {
 	struct plan_space *s = &in->spaces[in->n_spaces++];
 
@@ -133,11 +133,11 @@ void space_measure(struct ctx *ctx, struct plan_input *in)
 	const char *dest = ctx->ds->dest;
 
 	in->n_spaces = 0;
-	measure_memory(ctx, add(in, PLAN_TIER_MEMORY, allowed(p, PLAN_TIER_MEMORY)));
-	add(in, PLAN_TIER_DISK, p->ssd && allowed(p, PLAN_TIER_DISK));
-	add(in, PLAN_TIER_SHARED, allowed(p, PLAN_TIER_SHARED));
+	measure_memory(ctx, space_add(in, PLAN_TIER_MEMORY, allowed(p, PLAN_TIER_MEMORY)));
+	space_add(in, PLAN_TIER_DISK, p->ssd && allowed(p, PLAN_TIER_DISK));
+	space_add(in, PLAN_TIER_SHARED, allowed(p, PLAN_TIER_SHARED));
 	if (dest && dest[0] == '/')
-		add(in, dest, true);
+		space_add(in, dest, true);
 }
 
 void space_measure_dir(int dirfd, struct plan_space *space)

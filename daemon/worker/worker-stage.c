@@ -392,7 +392,7 @@ static int ready(struct stage *s, struct error *err)
 	return s->stager->serve(s->ctx, s->result.state, err);
 }
 
-static int run(struct stage *s, struct error *err)
+static int worker_stage_run(struct stage *s, struct error *err)
 {
 	struct error first;
 	int r;
@@ -431,7 +431,7 @@ int stage_run(struct ctx *ctx)
 	int r;
 
 	ctx_go_off(ctx); /* looking at a source may hang, too */
-	r = run(&s, &err);
+	r = worker_stage_run(&s, &err);
 	ctx_come_back(ctx);
 	if (r < 0) {
 		if (s.copy && !ctx_is_cancelled(ctx))

@@ -87,7 +87,7 @@ static int load_head(struct loader *l, struct error *err)
 }
 
 /* Reports progress. n_left includes the bytes in buf. */
-static void tell(struct loader *l)
+static void index_file_report(struct loader *l)
 {
 	uint64_t left = l->n_left > l->n ? l->n_left - l->n : 0; /* the file may have grown */
 	uint64_t done = l->head.bytes - left, size = (uint64_t)l->st->st_size;
@@ -115,7 +115,7 @@ static int fill(struct loader *l, struct error *err)
 		return error_errno(err, errno, "read it");
 	l->at += (uint64_t)n;
 	l->n += (size_t)n;
-	tell(l);
+	index_file_report(l);
 	return n > 0 ? 0 : refuse_damaged(err);
 }
 

@@ -110,8 +110,8 @@ static int add_level(struct scan_level *l, const struct member *m, uint64_t star
 	return r;
 }
 
-static int tell(const struct scan_level *l, const struct member *m, uint64_t start, bool is_opened,
-		struct error *err)
+static int tar_scan_report(const struct scan_level *l, const struct member *m, uint64_t start,
+			   bool is_opened, struct error *err)
 {
 	const struct tar_scan *scan = l->s->scan;
 	struct tar_scan_member found = {
@@ -136,7 +136,7 @@ static int open_level(struct scan_level *l, const struct member *m, uint64_t sta
 	member_path_cut_suffix(dir);
 	r = archive_index_open(x, dir, m, err);
 	if (r == 0)
-		r = tell(l, m, start, true, err);
+		r = tar_scan_report(l, m, start, true, err);
 	if (r == 0)
 		r = add_level(l, m, start, dir, err);
 	archive_index_go_to(x, l->dir);
@@ -172,7 +172,7 @@ static int add_member(struct scan_level *l, const struct member *m, struct error
 		return r < 0 ? r : open_level(l, m, start, path, err);
 	tar_walk_note_member(s->walk, start, m->sparse ? 0 : m->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
-	r = tell(l, m, start, false, err);
+	r = tar_scan_report(l, m, start, false, err);
 	return r < 0 ? r : archive_index_add(s->index, m, start, err);
 }
 

@@ -42,7 +42,7 @@ static int refuse(size_t code, struct error *err)
 }
 
 /* Runs libzstd on bytes, which need not be the feed's. Returns 0 or -errno. */
-static int run(struct unzstd *u, ZSTD_inBuffer *in, struct block *b, struct error *err)
+static int unzstd_run(struct unzstd *u, ZSTD_inBuffer *in, struct block *b, struct error *err)
 {
 	ZSTD_outBuffer out = { b->buf, b->capacity, b->size };
 	size_t r = ZSTD_decompressStream(u->zstd, &out, in);
@@ -78,7 +78,7 @@ static int next_frame(struct unzstd *u, struct block *b, struct error *err)
 		return feed_refuse_rest("zstd", err);
 	u->begun = true;
 	if (r > 0)
-		r = run(u, &in, b, err);
+		r = unzstd_run(u, &in, b, err);
 	if (r < 0)
 		return r;
 	u->in_frame = true;
@@ -95,7 +95,7 @@ static int unpack_some(struct unzstd *u, struct block *b, struct error *err)
 		return more;
 	in.src = u->feed.data;
 	in.size = u->feed.size;
-	r = run(u, &in, b, err);
+	r = unzstd_run(u, &in, b, err);
 	u->feed.data += in.pos;
 	u->feed.size -= in.pos;
 	/* at the end of the input, libzstd may still have output */

@@ -230,7 +230,7 @@ static void *grow(void *v, size_t *roomp, size_t need, size_t size)
 	return more;
 }
 
-static int add(struct zip_names *z, const struct zip_entry *e, const char *name, size_t n)
+static int zip_names_add(struct zip_names *z, const struct zip_entry *e, const char *name, size_t n)
 {
 	void *v = grow(z->v, &z->room, z->n + 1, sizeof(*z->v)), *text;
 
@@ -283,7 +283,7 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 		return -EBADMSG;
 	n = zip_entry_name_read(&t, buf);
 	e.dos_mode = get_dos_mode(entry, buf, n);
-	return add(z, &e, buf, n);
+	return zip_names_add(z, &e, buf, n);
 }
 
 static int read_list(struct zip_names *z, struct reader *r, const struct list *l)

@@ -164,7 +164,7 @@ static bool make_room(struct walk_kept_dir *d, size_t size)
 }
 
 /* Adds an entry. The lock must be held. NULL: nothing is kept of d. */
-static struct kept_entry *add(struct walk_kept_dir *d, const char *name, unsigned flags)
+static struct kept_entry *walk_kept_add(struct walk_kept_dir *d, const char *name, unsigned flags)
 {
 	size_t n = strlen(name);
 	struct kept_entry *e, head = { .flags = (uint8_t)flags, .name_size = (uint8_t)n };
@@ -190,7 +190,7 @@ struct walk_kept_dir *walk_kept_add_dir(struct walk_kept_dir *d, const char *nam
 	if (!d)
 		return NULL;
 	pthread_mutex_lock(&d->kept->lock);
-	e = add(d, name, 0);
+	e = walk_kept_add(d, name, 0);
 	if (e) {
 		e->mode = S_IFDIR;
 		e->u.child = child = dir_new(d->kept);
@@ -210,7 +210,7 @@ static unsigned get_flags(const struct stat *st, const char *data)
 static void add_entry(struct walk_kept_dir *d, const char *name, const struct stat *st,
 		      char **datap)
 {
-	struct kept_entry *e = add(d, name, get_flags(st, *datap));
+	struct kept_entry *e = walk_kept_add(d, name, get_flags(st, *datap));
 
 	d->kept->n_files++;
 	if (S_ISREG(st->st_mode) && st->st_size <= WALK_KEPT_SMALL)

@@ -42,7 +42,7 @@ void workq_free(struct workq *q)
 	free(q);
 }
 
-static void add(_Atomic size_t *n, size_t by)
+static void workq_count(_Atomic size_t *n, size_t by)
 {
 	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
 }
@@ -62,7 +62,7 @@ void workq_push(struct workq *q, struct work *work)
 	pthread_mutex_lock(&q->lock);
 	work->next = q->top;
 	q->top = work;
-	add(&q->n_queued, 1);
+	workq_count(&q->n_queued, 1);
 	if (workq_get_waiting(q))
 		pthread_cond_signal(&q->changed);
 	pthread_mutex_unlock(&q->lock);
@@ -79,7 +79,7 @@ static void *work_thread(void *arg)
 		work = q->top;
 		if (work) {
 			q->top = work->next;
-			add(&q->n_queued, -(size_t)1);
+			workq_count(&q->n_queued, -(size_t)1);
 			q->n_running++;
 			pthread_mutex_unlock(&q->lock);
 			work->run(work, q->arg);
@@ -88,9 +88,9 @@ static void *work_thread(void *arg)
 		} else if (q->n_running == 0) {
 			break;
 		} else {
-			add(&q->n_waiting, 1);
+			workq_count(&q->n_waiting, 1);
 			pthread_cond_wait(&q->changed, &q->lock);
-			add(&q->n_waiting, -(size_t)1);
+			workq_count(&q->n_waiting, -(size_t)1);
 		}
 	}
 	pthread_cond_broadcast(&q->changed);

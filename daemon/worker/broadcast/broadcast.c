@@ -302,7 +302,7 @@ static int check_patience(const struct broadcast *s, struct error *err)
 }
 
 /* Returns 1: the data is complete; 0: not yet; or an error with err set. */
-static int look(struct broadcast *s, struct error *err)
+static int broadcast_look(struct broadcast *s, struct error *err)
 {
 	struct broadcast_note note;
 
@@ -343,7 +343,7 @@ static int wait_for_it(struct broadcast *s, struct error *err)
 			look_at_growth(s);
 			r = s->step == STEP_GO ? 0 : check_patience(s, err);
 		} else {
-			r = look(s, err);
+			r = broadcast_look(s, err);
 		}
 		if (r != 0)
 			return r;

@@ -237,7 +237,7 @@ static int add_to_hash(struct files *s, bool *morep, struct error *err)
 
 /* ---- the main loop ---- */
 
-static int run(struct files *s, struct error *err)
+static int fetch_ranges_run(struct files *s, struct error *err)
 {
 	struct fetch_event e;
 	bool more = false;
@@ -301,7 +301,7 @@ int fetch_ranges_all(struct ctx *ctx, struct fetch *f, const struct fetch_object
 	for (size_t i = 0; i < n; i++)
 		s.outputs[i].fd = -1;
 	fetch_concurrency_init(&s.pace, ctx->policy.max_readers);
-	r = run(&s, err);
+	r = fetch_ranges_run(&s, err);
 	if (r < 0)
 		give_up(&s);
 	fd_closep(&s.hash_fd);
