@@ -2,8 +2,8 @@
  * break-even: from how many epochs on staging pays. Pure.
  *
  * One reading of the source takes a node T, computing an epoch C. A job of E epochs takes E *
- * max(T, C) when it reads straight from the source, where reading hides behind computing, and T + E
- * * C when it is staged first. What is read at random or in small files comes slower than it is
+ * max(T, C) when it reads straight from the source, where reading overlaps with computing, and T +
+ * E * C when it is staged first. What is read at random or in small files comes slower than it is
  * staged, so this is the most epochs that it takes.
  */
 #pragma once

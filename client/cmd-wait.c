@@ -24,7 +24,7 @@
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/step-id.h"
-#include "client/time-left.h"
+#include "client/job-time-left.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
 #include "common/protocol/rundir.h"
@@ -152,7 +152,7 @@ static bool asks_slurm(void)
 static void ask_when_it_ends(struct wait *w, uint64_t now_ms)
 {
 	uint64_t left_ms;
-	int r = asks_slurm() ? time_left_ask(&left_ms) : -ENOENT;
+	int r = asks_slurm() ? job_time_left_ask(&left_ms) : -ENOENT;
 
 	if (r == 0)
 		w->job_end_ms = now_ms + left_ms;

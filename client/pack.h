@@ -25,7 +25,7 @@ struct pack {
 	bool locked; /* this process has a lock on OUT, so no other one uses "OUT.tmp" */
 };
 
-/* Make the image or the shards. They leave nothing behind when they fail. SIGINT and SIGTERM end
+/* Make the image or the shards. After a failure, they leave no files. SIGINT and SIGTERM end
  * them with -EINTR. */
 int pack_squashfs(const struct pack *p, struct error *err);
 int pack_shards(const struct pack *p, struct error *err);

@@ -198,7 +198,8 @@ static bool is_slower(const struct snapshot *a, const struct snapshot *b)
 	return snapshot_get_percent(a) < snapshot_get_percent(b);
 }
 
-const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l, size_t *n_behindp)
+const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l,
+						 size_t *n_unfinishedp)
 {
 	const struct snapshot *slowest = NULL;
 	size_t n = 0;
@@ -210,7 +211,7 @@ const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l, 
 		if (!slowest || is_slower(&l->items[i], slowest))
 			slowest = &l->items[i];
 	}
-	if (n_behindp)
-		*n_behindp = n;
+	if (n_unfinishedp)
+		*n_unfinishedp = n;
 	return slowest;
 }

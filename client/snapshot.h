@@ -59,6 +59,7 @@ void snapshot_list_deinit(struct snapshot_list *l);
  * STAGE_EXIT_NOT_READY. Released datasets do not count, unless all are released. */
 int snapshot_list_get_exit(const struct snapshot_list *l);
 
-/* Returns the unfinished dataset that needs the longest time, or NULL. *n_behindp: the number of
- * unfinished datasets. */
-const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l, size_t *n_behindp);
+/* Returns the unfinished dataset that needs the longest time, or NULL. *n_unfinishedp: the number
+ * of unfinished datasets. */
+const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l,
+						 size_t *n_unfinishedp);

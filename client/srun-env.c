@@ -3,8 +3,8 @@
  * script is full of them (SLURM_CPUS_PER_TASK, SLURM_MEM_PER_CPU, SLURM_HINT, …); new ones come
  * with each release. So what says which job this is is kept and the rest of SLURM_* is not.
  *
- * Options of other plugins (a container, a view of the file system) stay behind too: the step
- * has to be where the job's daemon is.
+ * Options of other plugins (a container, a view of the file system) are not passed on either: the
+ * step has to be where the job's daemon is.
  */
 #include "client/srun.h"
 

@@ -19,7 +19,7 @@
 #include "client/report.h"
 #include "client/srun-failed.h"
 #include "client/srun-nodes.h"
-#include "client/srun-silent.h"
+#include "client/srun-answers.h"
 #include "client/waitloop.h"
 #include "common/protocol/proto.h"
 #include "common/util/child-bind.h"
@@ -53,7 +53,7 @@ struct srun {
 	uint32_t n_nodes, n_done, n_none;
 	uint32_t n_interrupted; /* nodes that Slurm interrupted, as it does when a task of another
 				 * node fails */
-	struct srun_silent answers;
+	struct srun_answers answers;
 	struct srun_failed failed;
 	struct waitloop *loop;
 	int code; /* exit status of the first failure */
@@ -163,7 +163,7 @@ static void handle_done(struct srun *s, const char *node, const struct kv *kv)
 {
 	int code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
 
-	srun_silent_add(&s->answers, node);
+	srun_answers_add(&s->answers, node);
 	if (code == STAGE_EXIT_INTERRUPTED) {
 		s->n_interrupted++;
 		return;
@@ -321,7 +321,7 @@ static void say_who_is_silent(struct srun *s)
 			   "the step was ended before all nodes had answered; try again");
 		return;
 	}
-	srun_silent_print(&s->answers, srun_get_n_components(), nodes, sizeof(nodes));
+	srun_answers_print_missing(&s->answers, srun_get_n_components(), nodes, sizeof(nodes));
 	error_exit(
 		s->err, STAGE_EXIT_FAILED, EIO,
 		"srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
@@ -422,7 +422,7 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	while (r == STAGE_EXIT_OK && !reap_steps(&s) && pump(&s, &loop) == WAITLOOP_READY)
 		;
 	end_steps(&s);
-	srun_silent_deinit(&s.answers);
+	srun_answers_deinit(&s.answers);
 	srun_failed_deinit(&s.failed);
 	return r;
 }

@@ -214,7 +214,7 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 	}
 }
 
-struct looked {
+struct source_checks {
 	const struct conf *conf;
 	struct dataset_list *list;
 	const char *value; /* as the user gave it */
@@ -222,7 +222,8 @@ struct looked {
 };
 
 /* Returns a hint; also if a blank stands where a comma should separate two items. */
-static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
+static const char *get_hint(const struct source_checks *l, const struct dataset *d, char *buf,
+			    size_t size)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
 
@@ -264,7 +265,7 @@ static void describe(const char *path, size_t n_fault, int errnum, char *buf, si
 }
 
 /* Returns the upper limit of memory for datasets, for a job with this much memory on any node. */
-static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
+static uint64_t get_most(const struct source_checks *l, enum memory_limit *limitp)
 {
 	struct memory_facts f;
 
@@ -275,7 +276,7 @@ static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
 
 /* Warns about a file that cannot fit into memory. An archive does not become smaller when it is
  * unpacked. */
-static void check_memory(const struct looked *l, const struct dataset *d, uint64_t bytes)
+static void check_memory(const struct source_checks *l, const struct dataset *d, uint64_t bytes)
 {
 	bool selects = d->n_include || d->n_exclude || d->subdir;
 	char size[PARSE_SIZE_TEXT], most[PARSE_SIZE_TEXT];
@@ -294,7 +295,7 @@ static void check_memory(const struct looked *l, const struct dataset *d, uint64
 			 memory_limit_is_of_job(limit) ? "ask for more --mem, or " : "");
 }
 
-static void refuse_pattern(const struct looked *l, const struct dataset *d, int errnum)
+static void refuse_pattern(const struct source_checks *l, const struct dataset *d, int errnum)
 {
 	const char *text =
 		errnum == SOURCE_CHECK_FITS_NONE
@@ -308,7 +309,7 @@ static void refuse_pattern(const struct looked *l, const struct dataset *d, int 
 		say_refuse("%s: %s: %s; check it with ls", d->name, d->source, text);
 }
 
-static void report_pattern(const struct looked *l, struct dataset *d, int errnum)
+static void report_pattern(const struct source_checks *l, struct dataset *d, int errnum)
 {
 	if (errnum != SOURCE_CHECK_IS_NAME && errnum != SOURCE_CHECK_IS_NAME_OF_MANY) {
 		refuse_pattern(l, d, errnum);
@@ -324,7 +325,7 @@ static void report_pattern(const struct looked *l, struct dataset *d, int errnum
 
 static void report_source(void *arg, const struct source_check_result *result)
 {
-	const struct looked *l = arg;
+	const struct source_checks *l = arg;
 	struct dataset *d = &l->list->items[result->index];
 	const char *name = d->name;
 	char hint[1024], text[2 * PATH_MAX + 128];
@@ -353,7 +354,7 @@ static void report_source(void *arg, const struct source_check_result *result)
 static void check_sources(const struct conf *conf, struct dataset_list *list, const char *value,
 			  const struct client_args *args)
 {
-	struct looked l = { conf, list, value, args };
+	struct source_checks l = { conf, list, value, args };
 	size_t index;
 	int r;
 

@@ -3,7 +3,7 @@
  *
  * A "=" belongs to NAME only if neither "/" nor ":" stands before it, and what stands there could
  * be meant as a name at all; "./" in front makes any path a path. In an address the first colon
- * behind the first "/" of its path ends it, so scheme, port and IPv6 keep theirs. Everything is
+ * after the first "/" of its path ends it, so scheme, port and IPv6 keep theirs. Everything is
  * cut up before anything is decoded.
  */
 #include "common/dataset/dataset-internal.h"

@@ -36,7 +36,7 @@ enum facts_filter {
 	FILTER_LZO, /* recognised, but not supported */
 };
 
-struct magic_other;
+struct magic_unexpected;
 
 #define FACTS_LINK_SIZE 512
 #define FACTS_LINKS_OUT_SIZE (FACTS_LINK_SIZE + 128)
@@ -47,7 +47,7 @@ struct facts {
 	enum facts_filter filter;
 	enum facts_format promise; /* format according to the file name; FORMAT_PLAIN: none */
 
-	const struct magic_other
+	const struct magic_unexpected
 		/* for FORMAT_PLAIN, the other known file type; NULL: none */
 		*other;
 

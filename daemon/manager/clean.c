@@ -51,7 +51,7 @@
 #define TERM_GRACE_MS 1000
 #define KILL_GRACE_MS 500
 #define POLL_US 5000
-#define BEHIND_NICE 5
+#define LATER_NICE 5
 #define HOLD_MS 5000 /* for detaching mounts from the tmpfs: a user may make new ones */
 #define LET_GO_MS 1000
 #define ELSEWHERE_MS 5000 /* for objects in the manifests: a shared file system may hang */
@@ -294,7 +294,7 @@ static int free_memory(struct clean *c, struct error *err)
 	char deadline[24];
 	const struct helper h = { .argv = { "stage-helper", "empty", deadline, NULL },
 				  .dir = c->memory_fd,
-				  .nice = BEHIND_NICE };
+				  .nice = LATER_NICE };
 	int r = 0;
 
 	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)c->deadline_ms);
@@ -345,7 +345,7 @@ static int do_steps(struct clean *c, const step_fn *steps, size_t n, int result,
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
-		  uint64_t behind_ms, struct error *err)
+		  uint64_t later_ms, struct error *err)
 {
 	static const step_fn steps[] = {
 		end_processes,	 hold_memory, unmount,	      find_owner,
@@ -363,7 +363,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	if (result == 0) { /* after a failure, the directory stays for the next try */
 		r = move_aside(&c, err);
 		result = r < 0 ? r : 0;
-		c.deadline_ms += behind_ms;
+		c.deadline_ms += later_ms;
 	}
 	result = do_steps(&c, later_steps, ARRAY_SIZE(later_steps), result, err);
 	return result == 0 ? remove_record(&c, err) : result;

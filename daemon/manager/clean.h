@@ -18,14 +18,14 @@ struct state;
  * Removes the objects that st records, and those in the run directory, whose lock the caller holds:
  * processes, FUSE connections, mounts, the directory's entries, cgroups. Then moves the directory
  * to .trash, so that processes that wait for the lock can continue. Then removes the content (as
- * the user), the record and the directory; for this, the deadline is behind_ms later. job_over: the
+ * the user), the record and the directory; for this, the deadline is later_ms later. job_over: the
  * job itself has ended.
  * Returns 0, JOBDIR_E_GONE, or the first failure. JOBDIR_E_GONE: a later run of the job uses the
  * directory's name, and the reaper or another clean-up removes the rest. After a failure the record
  * stays, and `reap` tries again.
  */
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
-		  uint64_t behind_ms, struct error *err);
+		  uint64_t later_ms, struct error *err);
 
 enum {
 	CLEAN_E_OTHERS = JOBDIR_E_GONE + 1, /* the job belongs to another user */

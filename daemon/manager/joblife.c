@@ -32,8 +32,8 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
-#define LIVING_EVERY_S 600
-#define LIVING_WITHIN_S 90 /* the timer starts a run at least once in this time */
+#define ASK_EVERY_S 600
+#define ASK_WINDOW_S 90 /* the timer starts a run at least once in this time */
 
 /* Reads a file of a process as a string; "" if it cannot be read. */
 static void read_text(const char *pid, const char *name, char *buf, size_t size)
@@ -116,5 +116,5 @@ bool joblife_is_time_to_ask(const struct state *st)
 	const uint64_t begin_s = st->keeper.start / (uint64_t)sysconf(_SC_CLK_TCK),
 		       now_s = clock_ms() / 1000;
 
-	return now_s < begin_s || (now_s - begin_s) % LIVING_EVERY_S < LIVING_WITHIN_S;
+	return now_s < begin_s || (now_s - begin_s) % ASK_EVERY_S < ASK_WINDOW_S;
 }

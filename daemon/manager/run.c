@@ -31,10 +31,10 @@
 
 #include "stage-build.h"
 
-#define LEFTOVER_MS 300	  /* for a clean-up after an earlier run; then it is moved aside */
-#define ANOTHER_MS 10000  /* for another keeper of the same run to read its configuration */
-#define CLEANUP_MS 10000  /* if no configuration could be loaded */
-#define BEHIND_MS 3600000 /* to remove content, which may be on slow disks */
+#define LEFTOVER_MS 300	 /* for a clean-up after an earlier run; then it is moved aside */
+#define ANOTHER_MS 10000 /* for another keeper of the same run to read its configuration */
+#define CLEANUP_MS 10000 /* if no configuration could be loaded */
+#define LATER_MS 3600000 /* to remove content, which may be on slow disks */
 #define INODES_SPARE 4096
 
 enum {
@@ -290,7 +290,7 @@ static int live(struct manager *k, struct error *err)
 	return clean_release(&k->dir, &k->st, job_over,
 			     clock_ms() +
 				     (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
-			     BEHIND_MS, err);
+			     LATER_MS, err);
 }
 
 /* Leaves the cgroups of the step. If this fails, we must end: Slurm would wait for our end, and

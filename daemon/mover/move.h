@@ -65,7 +65,7 @@ struct move {
 	_Atomic uint64_t n_left_out;
 };
 
-/* Copies the file behind fd, which is taken over, to `name` in the directory `to` of the partial
+/* Copies the open file fd, which is taken over, to `name` in the directory `to` of the partial
  * copy. path: its path in records. from, from_path: where an earlier copy would have it; from -1:
  * there is none. dir NULL: the source is a single file. Returns 0 or an error with err set. */
 struct move_file {

@@ -115,7 +115,7 @@ static void settle(struct job_metrics *t, struct stage *s)
 		s->counted[i] = counts[i];
 	}
 	/* A mounted image that is still being copied (hydrated) has no final result yet. */
-	if (result == s->said || (s->behind && s->state == STAGE_READY && !t->end->begun))
+	if (result == s->said || (s->hydrating && s->state == STAGE_READY && !t->end->begun))
 		return;
 	s->said = result;
 	job_metrics_say(t, s, result);

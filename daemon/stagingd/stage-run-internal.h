@@ -1,6 +1,6 @@
 /*
- * Declarations that stage-run.c (the steps of a dataset) and stage-talk.c (messages of its worker)
- * share.
+ * Declarations that stage-run.c (the steps of a dataset) and worker-messages.c (messages of its
+ * worker) share.
  */
 #pragma once
 
@@ -58,4 +58,4 @@ void stage_run_finish(struct stage_run *run, enum stage_event ev, const char *de
 
 /* Handles a message of the worker; can be used in struct worker_events. Returns false if the
  * message is not allowed; then the worker is killed. */
-bool stage_talk(void *run, const char *op, const struct kv *kv);
+bool stage_run_on_message(void *run, const char *op, const struct kv *kv);

@@ -390,7 +390,7 @@ static void on_stuck(void *arg, pid_t pid)
 
 static const struct worker_events worker_events = {
 	.started = on_started,
-	.message = stage_talk,
+	.message = stage_run_on_message,
 	.ended = on_ended,
 	.stuck = on_stuck,
 };

@@ -112,7 +112,7 @@ struct stage {
 	/* used by daemon/stagingd/job-metrics.h: */
 	uint64_t counted[COUNT_N]; /* what this dataset has added to the figures */
 	enum stage_result said;	   /* the result that was logged */
-	bool behind;		   /* ready, and still being copied (hydrate) */
+	bool hydrating;		   /* ready, and still being copied (hydrate=copy) */
 	uint64_t n_mounts;
 
 	uint64_t rate_bytes, rate_ms; /* state at the last measurement of rate */

@@ -246,14 +246,14 @@ void ctx_set_paused(struct ctx *ctx, bool paused)
 	daemon_conn_set_paused(ctx->priv->conn, paused);
 }
 
-void ctx_come_back(struct ctx *ctx)
+void ctx_end_stage(struct ctx *ctx)
 {
-	daemon_conn_come_back(ctx->priv->conn);
+	daemon_conn_end_stage(ctx->priv->conn);
 }
 
-void ctx_go_off(struct ctx *ctx)
+void ctx_begin_stage(struct ctx *ctx)
 {
-	daemon_conn_go_off(ctx->priv->conn);
+	daemon_conn_begin_stage(ctx->priv->conn);
 }
 
 void ctx_set_near(struct ctx *ctx, bool near)

@@ -146,11 +146,11 @@ int ctx_place(struct ctx *ctx, int fd, bool read_only, struct error *err);
 /* Records in the manifest something that will exist. Call it before it exists. path is absolute. */
 int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struct error *err);
 
-/* ctx_come_back() reports that the stager has returned: from then on, the caller cleans up, not the
- * thread. It does not return if the thread has already begun to clean up. ctx_go_off() reports that
- * a stager runs again. */
-void ctx_come_back(struct ctx *ctx);
-void ctx_go_off(struct ctx *ctx);
+/* ctx_end_stage() reports that the stager has returned: from then on, the caller cleans up, not the
+ * thread. It does not return if the thread has already begun to clean up. ctx_begin_stage() reports
+ * that a stager runs again. */
+void ctx_end_stage(struct ctx *ctx);
+void ctx_begin_stage(struct ctx *ctx);
 
 /* Removes everything that the manifest lists. */
 int ctx_undo(struct ctx *ctx, struct error *err);

@@ -450,7 +450,7 @@ int daemon_conn_get_reason(struct daemon_conn *l, struct error *err)
 	return r;
 }
 
-void daemon_conn_come_back(struct daemon_conn *l)
+void daemon_conn_end_stage(struct daemon_conn *l)
 {
 	bool theirs;
 
@@ -464,7 +464,7 @@ void daemon_conn_come_back(struct daemon_conn *l)
 			pause(); /* until the thread calls _exit() */
 }
 
-void daemon_conn_go_off(struct daemon_conn *l)
+void daemon_conn_begin_stage(struct daemon_conn *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->claim = CLAIM_NONE;

@@ -65,9 +65,9 @@ int daemon_conn_get_reason(struct daemon_conn *conn, struct error *err);
 
 /* Reports that the stager has returned, so the caller cleans up from now on. Does not return if the
  * thread has already begun to clean up. */
-void daemon_conn_come_back(struct daemon_conn *conn);
+void daemon_conn_end_stage(struct daemon_conn *conn);
 /* Reports that a stager runs again. */
-void daemon_conn_go_off(struct daemon_conn *conn);
+void daemon_conn_begin_stage(struct daemon_conn *conn);
 
 /* Callbacks of a server. Each may be NULL. */
 struct daemon_conn_serving {

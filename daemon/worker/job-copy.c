@@ -283,7 +283,7 @@ static void show_waiting(struct job_copy *c, const struct facts *facts, const st
 	ctx_send_facts(c->ctx, facts, &shown);
 }
 
-static void sleep_until_cancelled(const struct ctx *ctx, uint64_t ms)
+static void sleep_unless_cancelled(const struct ctx *ctx, uint64_t ms)
 {
 	const uint64_t end_ms = clock_ms() + ms;
 
@@ -324,7 +324,7 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 			continue;
 		}
 		show_waiting(c, facts, plan);
-		sleep_until_cancelled(c->ctx, pause_ms);
+		sleep_unless_cancelled(c->ctx, pause_ms);
 		pause_ms = pause_ms * 2 < LOOK_MAX_MS ? pause_ms * 2 : LOOK_MAX_MS;
 	}
 	return ctx_is_cancelled(c->ctx) ? ctx_check(c->ctx, err) : r;

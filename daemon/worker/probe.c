@@ -56,7 +56,7 @@ static enum facts_format get_url_promise(const char *url)
 	return path ? magic_get_promise(path) : FORMAT_PLAIN;
 }
 
-/* Returns the format that the name promises. The user's name is tried first, then the name behind a
+/* Returns the format that the name promises. The user's name is tried first, then the target of a
  * link, then the name that the server sends. */
 static enum facts_format get_promise(const struct source *src)
 {
@@ -96,7 +96,7 @@ static enum facts_format get_format_of_zeros(int fd, struct facts *facts, enum f
 
 	if (n < 0 || is_zero(data, (size_t)n))
 		return broken;
-	facts->other = magic_get_other_after_zeros(data, (size_t)n);
+	facts->other = magic_get_unexpected_after_zeros(data, (size_t)n);
 	return FORMAT_PLAIN;
 }
 
@@ -271,7 +271,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (facts->format == FORMAT_PLAIN && !facts->filter && is_zero(block, (size_t)n))
 		facts->format = get_format_of_zeros(src->fd, facts, broken);
 	else if (facts->format == FORMAT_PLAIN && !facts->filter)
-		facts->other = magic_get_other(block, (size_t)n);
+		facts->other = magic_get_unexpected(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;

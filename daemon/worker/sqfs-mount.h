@@ -13,13 +13,13 @@ struct ctx;
 struct error;
 struct sqfs_mount;
 
-/* Mounts the image behind fd, which is duplicated. With a keeper, it chooses the mount point; else
- * fusermount3 mounts at <rundir>/m/<slot>, which is recorded before. The mount does not answer
- * until sqfs_mount_serve() runs. Returns 0 or an error with err set; -EINVAL: subdir= is not a
- * directory of the image; -ENODEV: mounts are not possible. */
+/* Mounts the image of the open file fd, which is duplicated. With a keeper, it chooses the mount
+ * point; else fusermount3 mounts at <rundir>/m/<slot>, which is recorded before. The mount does not
+ * answer until sqfs_mount_serve() runs. Returns 0 or an error with err set; -EINVAL: subdir= is not
+ * a directory of the image; -ENODEV: mounts are not possible. */
 int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err);
-/* Does the same for the archive behind fd, with its index, which is taken over in any case. st:
- * state of the archive when it was indexed. */
+/* Does the same for the archive of the open file fd, with its index, which is taken over in any
+ * case. st: state of the archive when it was indexed. */
 int sqfs_mount_new_archive(struct sqfs_mount **mp, struct ctx *ctx, struct archive_index *x, int fd,
 			   const struct stat *st, struct error *err);
 /* Frees the mount. Without a keeper, unmounts it. */

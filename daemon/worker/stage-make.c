@@ -101,14 +101,14 @@ int stage_make(struct stage *s, struct error *err)
 	if (s->plan.method != DATASET_METHOD_MOUNT)
 		ctx_renounce();
 	ctx_reset_charges(ctx);
-	ctx_go_off(ctx);
+	ctx_begin_stage(ctx);
 	ctx_set_near(ctx, false);
 	ctx_set_passes(ctx, s->plan.broadcast ? 2 : 1); /* received, then extracted or moved */
 	r = s->plan.broadcast ? broadcast_take(ctx, s->src, err) : 0;
 	ctx_end_broadcast(ctx);
 	if (r == 0)
 		r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);
-	ctx_come_back(ctx);
+	ctx_end_stage(ctx);
 	if (ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err); /* replaces the stager's own error */
 	if (r == -ENOSPC || r == -EDQUOT)

@@ -1,5 +1,5 @@
 /*
- * stager: the code behind a method. A new one is a file stagers/<word>.c that defines
+ * stager: the code of a method. A new one is a file stagers/<word>.c that defines
  * `const struct stager stager_<word>`, and a line in the list in stager.c.
  */
 #pragma once

@@ -430,9 +430,9 @@ int stage_run(struct ctx *ctx)
 	struct error err = ERROR_INIT;
 	int r;
 
-	ctx_go_off(ctx); /* looking at a source may hang, too */
+	ctx_begin_stage(ctx); /* looking at a source may hang, too */
 	r = worker_stage_run(&s, &err);
-	ctx_come_back(ctx);
+	ctx_end_stage(ctx);
 	if (r < 0) {
 		if (s.copy && !ctx_is_cancelled(ctx))
 			job_copy_fail(s.copy, &err);

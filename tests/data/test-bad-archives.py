@@ -102,7 +102,7 @@ def escapes():
 # ---- what no dataset needs ----
 
 def kinds():
-    """Red when untar-levels.c passes over MEMBER_OTHER, or tree.c makes files with all of their
+    """Red when untar-extract.c passes over MEMBER_OTHER, or tree.c makes files with all of their
     mode."""
     yield "character device", tar(GOOD, member(b"null", kind=b"3")), Fails("null is a device")
     yield "block device", tar(GOOD, member(b"disk", kind=b"4")), Fails("disk is a device")

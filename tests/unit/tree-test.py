@@ -87,7 +87,7 @@ CIRCLES = [
     # table.
     ("daemon/keeper", "ask privop-dir privop-dispatch privop-fuse privop-mount privop-outside privop-process"),
     # A run starts its worker, and what the worker says drives the run.
-    ("daemon/stagingd", "stage-run stage-talk"),
+    ("daemon/stagingd", "stage-run worker-messages"),
 ]
 CIRCLES = [{f"{folder}/{name}.c" for name in names.split()} for folder, names in CIRCLES]
 MAX_LINES, MAX_FUNCTION = 500, 60

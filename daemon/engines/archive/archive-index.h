@@ -2,7 +2,7 @@
  * archive-index: the tree of an archive's members without their content, which is needed to mount
  * the archive. Pure: it reads no file.
  *
- * The tree is the one that extraction makes (tree.h, untar-levels.h), and the same members are
+ * The tree is the one that extraction makes (tree.h, untar-extract.h), and the same members are
  * refused: names that lead out, members below a link or a file, hard links to what did not come
  * before. If several members have the same name, the last one is used. The earlier ones take
  * memory, too: 4 bytes each, and the text of a link. If this needs more than 64 MiB, the archive is

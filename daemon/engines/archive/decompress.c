@@ -75,14 +75,14 @@ static int tap_new(struct tap **tp, struct stream *in, struct error *err)
 	return 0;
 }
 
-struct checked {
+struct rest_checker {
 	struct stream stream;
 	struct stream *in; /* the stream of decode_decompress() */
 	struct tap *tap;   /* the tap, which in owns */
 	enum facts_filter filter;
 };
 
-static int check_rest(struct checked *c, struct error *err)
+static int check_rest(struct rest_checker *c, struct error *err)
 {
 	uint64_t consumed = decode_get_consumed(c->in);
 	const void *data;
@@ -99,7 +99,7 @@ static int check_rest(struct checked *c, struct error *err)
 
 static ssize_t checked_next(struct stream *s, const void **datap, struct error *err)
 {
-	struct checked *c = (struct checked *)s;
+	struct rest_checker *c = (struct rest_checker *)s;
 	ssize_t n = stream_next(c->in, datap, err);
 
 	return n != 0 ? n : check_rest(c, err);
@@ -107,13 +107,13 @@ static ssize_t checked_next(struct stream *s, const void **datap, struct error *
 
 static void checked_stop(struct stream *s)
 {
-	stream_stop(((struct checked *)s)->in);
-	stream_stop(&((struct checked *)s)->tap->stream);
+	stream_stop(((struct rest_checker *)s)->in);
+	stream_stop(&((struct rest_checker *)s)->tap->stream);
 }
 
 static void checked_close(struct stream *s)
 {
-	struct checked *c = (struct checked *)s;
+	struct rest_checker *c = (struct rest_checker *)s;
 
 	stream_close(c->in); /* also closes the tap */
 	free(c);
@@ -127,7 +127,7 @@ static int checked_new(struct stream **sp, struct stream *in, enum facts_filter 
 		.stop = checked_stop,
 		.close = checked_close,
 	};
-	struct checked *c = calloc(1, sizeof(*c));
+	struct rest_checker *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)

@@ -17,7 +17,7 @@
 #include "daemon/engines/archive/index-format.h"
 #include "daemon/engines/archive/tar-scan.h"
 #include "daemon/engines/archive/untar-header.h"
-#include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-extract.h"
 #include "daemon/engines/archive/untar-sparse.h"
 #include "daemon/engines/copy/stage-io.h"
 

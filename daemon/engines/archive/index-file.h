@@ -5,7 +5,7 @@
  * the archive. So a forged file can do no more than a forged archive: it cannot refer to bytes
  * outside the archive or to names outside the tree.
  *
- *	bytes  64, then members: each 40, its path, its link (no NUL behind them), and the pieces of
+ *	bytes  64, then members: each 40, its path, its link (without a NUL), and the pieces of
  *	a sparse file: 8, and 16 for each
  *
  * With nested, the members of a tar in the tar follow that one. Without, they are passed over.

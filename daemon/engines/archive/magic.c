@@ -137,25 +137,25 @@ enum facts_format magic_get_format(const void *data, size_t size)
 	return FORMAT_PLAIN;
 }
 
-const struct magic_other magic_compressed_twice = {
+const struct magic_unexpected magic_compressed_twice = {
 	"compressed twice",
 	"unpack it once (gzip -dc FILE >NEW.tar.gz, or what has compressed it)",
 	true,
 };
 
-const struct magic_other magic_nothing_compressed = {
+const struct magic_unexpected magic_nothing_compressed = {
 	"compressed, with nothing in it",
 	"make or copy it again",
 	true,
 };
 
-static const struct magic_other iso_9660 = {
+static const struct magic_unexpected iso_9660 = {
 	"an ISO 9660 image, which is not unpacked here",
 	"unpack it elsewhere (bsdtar -xf) and pack it as a tar",
 	true,
 };
 
-const struct magic_other *magic_get_other_after_zeros(const void *data, size_t size)
+const struct magic_unexpected *magic_get_unexpected_after_zeros(const void *data, size_t size)
 {
 	const char *p = (const char *)data + ISO_9660_AT;
 
@@ -165,7 +165,7 @@ const struct magic_other *magic_get_other_after_zeros(const void *data, size_t s
 static const struct {
 	const char *magic;
 	bool is_text; /* ignores case, and blanks and a byte order mark at the beginning */
-	struct magic_other other;
+	struct magic_unexpected other;
 } others[] = {
 	{ "version https://git-lfs.github.com/spec/",
 	  false,
@@ -245,7 +245,7 @@ static const struct {
 	    "look into it, and download the file again", true, true } },
 };
 
-const struct magic_other *magic_get_other(const void *data, size_t size)
+const struct magic_unexpected *magic_get_unexpected(const void *data, size_t size)
 {
 	const char *text = data, *end = text + size, *p = text;
 

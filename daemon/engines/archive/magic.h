@@ -31,7 +31,7 @@ int64_t magic_read_octal(const unsigned char *p, size_t n);
 enum facts_format magic_get_promise(const char *name);
 
 /* A kind of content that is found where an archive or data was expected. */
-struct magic_other {
+struct magic_unexpected {
 	const char *what; /* "a web page, …" */
 	const char *fix;
 	bool is_data; /* the user may want this file, so copying it gives no warning */
@@ -39,17 +39,17 @@ struct magic_other {
 };
 
 /* Returns the kind of content, which is static; NULL: none of these. */
-const struct magic_other *magic_get_other(const void *data, size_t size);
+const struct magic_unexpected *magic_get_unexpected(const void *data, size_t size);
 
 /* Does the same for a file that begins with zeros, by its first MAGIC_ZEROS_SIZE bytes. */
 #define MAGIC_ZEROS_SIZE (64 << 10)
-const struct magic_other *magic_get_other_after_zeros(const void *data, size_t size);
+const struct magic_unexpected *magic_get_unexpected_after_zeros(const void *data, size_t size);
 
 /* Content that is compressed twice. */
-extern const struct magic_other magic_compressed_twice;
+extern const struct magic_unexpected magic_compressed_twice;
 
 /* Compressed data without any content. */
-extern const struct magic_other magic_nothing_compressed;
+extern const struct magic_unexpected magic_nothing_compressed;
 
 /* Returns true if the address names a web page or an XML file. */
 bool magic_names_page(const char *url);

@@ -2,7 +2,7 @@
  * The reader of extraction (untar-reader.h) reads the headers, so all of its checks hold.
  *
  * With nested, a member that is a tar is walked by a reader of its own, a level in a level, as by
- * extraction (untar-levels.h). Then the outer reader passes over the member, like over any other.
+ * extraction (untar-extract.h). Then the outer reader passes over the member, like over any other.
  */
 #include "daemon/engines/archive/tar-scan.h"
 
@@ -15,7 +15,7 @@
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/tar-walk.h"
-#include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-extract.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/archive/untar-sparse.h"
 #include "daemon/engines/copy/stage-io.h"

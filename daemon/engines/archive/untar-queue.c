@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/util/fd.h"
-#include "daemon/engines/archive/untar-left.h"
+#include "daemon/engines/archive/untar-range-copy.h"
 #include "daemon/engines/copy/block.h"
 #include "daemon/engines/copy/stage-io.h"
 
@@ -34,8 +34,8 @@ struct queue {
 	struct tree *tree;
 	struct stage_io *io;
 	struct failure *failure;
-	struct left *left;
-	struct left_writer helper;
+	struct range_copy *ranges;
+	struct range_copy_writer helper;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -112,10 +112,10 @@ static int write_all(int fd, struct iovec *iovs, unsigned n_iovs, uint64_t offse
  * too short. */
 static int copy_left(struct queue *q, const struct job *job, const char *path, struct error *err)
 {
-	const struct left_range range = {
+	const struct archive_range range = {
 		job->in, q->fd, job->in_at, job->offset, job->offset + job->n_left,
 	};
-	int r = left_copy(q->left, &q->helper, &range, err);
+	int r = range_copy_run(q->ranges, &q->helper, &range, err);
 
 	if (r == -ESTALE)
 		return error_set(err, ENODATA, "truncated tar archive");
@@ -153,7 +153,7 @@ static void run_job(struct queue *q, struct job *job)
 	if (job->number < atomic_load(&q->failure->number) && do_job(q, job, &err) < 0)
 		failure_note(q->failure, job->number, &err);
 	if (job->flags & JOB_LEFT)
-		left_settle(q->left, job->n_left);
+		range_copy_settle(q->ranges, job->n_left);
 	if (job->flags & JOB_END) {
 		fd_closep(&q->fd);
 		tree_put_place(&job->place);
@@ -178,8 +178,8 @@ static void run_batch(struct queue *q, struct batch *b)
 /* Waits for a batch, or for something to help with. Returns false at the end. q must be locked. */
 static bool wait_for_work(struct queue *q)
 {
-	while (q->head == q->tail && !left_wants_help(q->left, &q->helper)) {
-		if (q->ended && left_is_settled(q->left))
+	while (q->head == q->tail && !range_copy_wants_help(q->ranges, &q->helper)) {
+		if (q->ended && range_copy_is_settled(q->ranges))
 			return false;
 		pthread_cond_wait(&q->changed, &q->lock);
 	}
@@ -195,7 +195,7 @@ static void *queue_thread(void *arg)
 	while (wait_for_work(q)) {
 		if (q->head == q->tail) {
 			pthread_mutex_unlock(&q->lock);
-			left_help(q->left, &q->helper);
+			range_copy_help(q->ranges, &q->helper);
 			pthread_mutex_lock(&q->lock);
 			continue;
 		}
@@ -301,7 +301,7 @@ int queue_put(struct queue *q, struct job *job, const struct iovec *iovs,
 		data += iovs[i].iov_len;
 	if (job->flags & JOB_LEFT) {
 		data += job->n_left;
-		left_announce(q->left, job->n_left);
+		range_copy_announce(q->ranges, job->n_left);
 	}
 	b->used += job->room;
 	b->n_jobs++;
@@ -333,7 +333,7 @@ uint64_t queue_get_cost(const struct queue *q)
 
 static void destroy(struct queue *q)
 {
-	left_part(q->left, &q->helper);
+	range_copy_leave(q->ranges, &q->helper);
 	for (size_t i = 0; i < RING_BATCHES; i++)
 		free(q->ring[i]);
 	pthread_cond_destroy(&q->changed);
@@ -342,7 +342,7 @@ static void destroy(struct queue *q)
 }
 
 int queue_new(struct queue **qp, struct tree *tree, struct stage_io *io, struct failure *failure,
-	      struct left *left)
+	      struct range_copy *ranges)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -355,9 +355,9 @@ int queue_new(struct queue **qp, struct tree *tree, struct stage_io *io, struct 
 	q->fd = -1;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
-	q->left = left;
-	q->helper = (struct left_writer){ .lock = &q->lock, .changed = &q->changed };
-	left_join(left, &q->helper);
+	q->ranges = ranges;
+	q->helper = (struct range_copy_writer){ .lock = &q->lock, .changed = &q->changed };
+	range_copy_join(ranges, &q->helper);
 	r = pthread_create(&q->thread, NULL, queue_thread, q);
 	if (r)
 		destroy(q);

@@ -15,7 +15,7 @@
 
 struct block;
 struct stage_io;
-struct left;
+struct range_copy;
 struct queue;
 
 #define JOB_MAX_IOVS 16
@@ -53,10 +53,10 @@ void failure_note(struct failure *f, uint64_t number, const struct error *err);
 /* Returns the error's code, and copies the error to err. */
 int failure_tell(struct failure *f, struct error *err);
 
-/* Makes a queue with its thread. All arguments still belong to the caller; io may be NULL. left is
- * shared by the queues that help each other. Returns 0 or -errno. */
+/* Makes a queue with its thread. All arguments still belong to the caller; io may be NULL. ranges
+ * is shared by the queues that help each other. Returns 0 or -errno. */
 int queue_new(struct queue **qp, struct tree *tree, struct stage_io *io, struct failure *failure,
-	      struct left *left);
+	      struct range_copy *ranges);
 /* Must be called after the last job was put. */
 void queue_end(struct queue *q);
 /* Ends the queue, and waits for its jobs, and for those of other queues that it may have to

@@ -20,7 +20,7 @@
 #include "common/util/fnv.h"
 #include "common/util/page.h"
 #include "daemon/engines/archive/stream.h"
-#include "daemon/engines/archive/untar-left.h"
+#include "daemon/engines/archive/untar-range-copy.h"
 #include "daemon/engines/archive/untar-queue.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/copy/block.h"
@@ -38,9 +38,9 @@ struct name {
 struct writers {
 	struct tree *tree;
 	struct stage_io *io;
-	struct left *left;
+	struct range_copy *ranges;
 	unsigned n;
-	struct queue *v[LEFT_MAX_WRITERS];
+	struct queue *v[RANGE_COPY_MAX_WRITERS];
 	uint64_t n_jobs;
 	struct failure failure;
 	const struct tree_dir *last_dir; /* the last directory, and its queue */
@@ -318,10 +318,10 @@ int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, uns
 	w->io = io;
 	atomic_store(&w->failure.number, FAILURE_NONE);
 	pthread_mutex_init(&w->failure.lock, NULL);
-	n_threads = n_threads < LEFT_MAX_WRITERS ? n_threads : LEFT_MAX_WRITERS;
-	r = left_new(&w->left, io);
+	n_threads = n_threads < RANGE_COPY_MAX_WRITERS ? n_threads : RANGE_COPY_MAX_WRITERS;
+	r = range_copy_new(&w->ranges, io);
 	while (r == 0 && w->n < n_threads &&
-	       (r = queue_new(&w->v[w->n], tree, io, &w->failure, w->left)) == 0)
+	       (r = queue_new(&w->v[w->n], tree, io, &w->failure, w->ranges)) == 0)
 		w->n++;
 	if (w->n == 0) { /* fewer writers than requested are enough */
 		writers_free(w);
@@ -364,7 +364,7 @@ void writers_free(struct writers *w)
 	atomic_store(&w->failure.number, 0);
 	if (w->n > 0)
 		end_all(w);
-	left_free(w->left);
+	range_copy_free(w->ranges);
 	pthread_mutex_destroy(&w->failure.lock);
 	free(w);
 }

@@ -27,7 +27,7 @@ int broadcast_send_new(struct broadcast_send **sp, const char *program, const ch
 void broadcast_send_free(struct broadcast_send *s);
 DEFINE_FREEP(struct broadcast_send, broadcast_send_free)
 
-/* Both order a copy to path on every node of the job: of the file behind fd (which stays the
+/* Both order a copy to path on every node of the job: of the open file fd (which stays the
  * caller's), or of a small file with that text. */
 int broadcast_send_file(struct broadcast_send *s, int fd, const char *path, struct error *err);
 int broadcast_send_text(struct broadcast_send *s, const char *text, const char *path,

@@ -21,7 +21,7 @@
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/archive/decompress.h"
-#include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-extract.h"
 #include "daemon/engines/archive/untar-members.h"
 #include "daemon/engines/archive/untar-writers.h"
 #include "daemon/engines/copy/hash.h"

@@ -3,7 +3,7 @@
  * The same code extracts it, as an inner level. Without `nested`, the first such member is
  * remembered for a hint.
  */
-#include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-extract.h"
 
 #include <errno.h>
 #include <stdio.h>

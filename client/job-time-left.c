@@ -1,4 +1,4 @@
-#include "client/time-left.h"
+#include "client/job-time-left.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,7 +17,7 @@ static const struct {
 	char end;
 } fields[] = { { 0, '-' }, { 24, ':' }, { 60, ':' }, { 60, '\0' } };
 
-int time_left_from_string(const char *text, uint64_t *secondsp)
+int job_time_left_from_string(const char *text, uint64_t *secondsp)
 {
 	const char *dash = strchr(text, '-');
 	size_t n_colons = 0, at;
@@ -40,7 +40,7 @@ int time_left_from_string(const char *text, uint64_t *secondsp)
 	return 0;
 }
 
-int time_left_ask(uint64_t *msp)
+int job_time_left_ask(uint64_t *msp)
 {
 	const char *job = getenv("SLURM_JOB_ID");
 	const char *const argv[] = { "squeue", "-h", "-o", "%L", "-j", job, NULL };
@@ -51,7 +51,7 @@ int time_left_ask(uint64_t *msp)
 	if (r != 0)
 		return r == -ETIMEDOUT ? r : -ENOENT;
 	text[strcspn(text, "\n")] = '\0';
-	if (time_left_from_string(text + strspn(text, " "), &seconds) < 0)
+	if (job_time_left_from_string(text + strspn(text, " "), &seconds) < 0)
 		return -ENOENT;
 	*msp = seconds * 1000;
 	return 0;

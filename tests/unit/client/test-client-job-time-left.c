@@ -1,4 +1,4 @@
-#include "client/time-left.h"
+#include "client/job-time-left.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void test_times_as_squeue_prints_them(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t seconds = 0;
 
-		if (time_left_from_string(cases[i].text, &seconds) != cases[i].r ||
+		if (job_time_left_from_string(cases[i].text, &seconds) != cases[i].r ||
 		    seconds != cases[i].seconds)
 			fail_msg("\"%s\": %llu", cases[i].text, (unsigned long long)seconds);
 	}

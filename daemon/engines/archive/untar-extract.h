@@ -1,5 +1,5 @@
 /*
- * untar-levels: decides which members of an archive, and of archives in it, are written to a tree,
+ * untar-extract: decides which members of an archive, and of archives in it, are written to a tree,
  * and under which names.
  */
 #pragma once

@@ -1,4 +1,4 @@
-#include "client/srun-silent.h"
+#include "client/srun-answers.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct text {
 	uint32_t n_nodes;
 };
 
-void srun_silent_add(struct srun_silent *s, const char *node)
+void srun_answers_add(struct srun_answers *s, const char *node)
 {
 	char **names = realloc(s->names, (s->n_names + 1) * sizeof(*names));
 
@@ -29,15 +29,15 @@ void srun_silent_add(struct srun_silent *s, const char *node)
 		s->n_names++;
 }
 
-void srun_silent_deinit(struct srun_silent *s)
+void srun_answers_deinit(struct srun_answers *s)
 {
 	for (size_t i = 0; i < s->n_names; i++)
 		free(s->names[i]);
 	free(s->names);
-	*s = (struct srun_silent){ 0 };
+	*s = (struct srun_answers){ 0 };
 }
 
-static bool has_answered(const struct srun_silent *s, const char *node)
+static bool has_answered(const struct srun_answers *s, const char *node)
 {
 	for (size_t i = 0; i < s->n_names; i++)
 		if (!strcmp(s->names[i], node))
@@ -56,7 +56,7 @@ static void print(struct text *t, const char *node)
 		t->used += (size_t)n;
 }
 
-static void print_component(const struct srun_silent *s, const char *list, struct text *t)
+static void print_component(const struct srun_answers *s, const char *list, struct text *t)
 {
 	const char *const argv[] = { "scontrol", "show", "hostnames", list, NULL };
 	_cleanup_(freep) char *names = NULL;
@@ -79,7 +79,8 @@ static const char *get_list(uint32_t component, uint32_t n_components)
 	return getenv(name);
 }
 
-void srun_silent_print(const struct srun_silent *s, uint32_t n_components, char *buf, size_t size)
+void srun_answers_print_missing(const struct srun_answers *s, uint32_t n_components, char *buf,
+				size_t size)
 {
 	struct text t = { .buf = buf, .size = size };
 

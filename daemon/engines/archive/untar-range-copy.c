@@ -3,7 +3,7 @@
  * an owner does not return before its last helper has. A part ends at the end of a huge page of the
  * file. No thread takes l->lock while it holds a writer's lock.
  */
-#include "daemon/engines/archive/untar-left.h"
+#include "daemon/engines/archive/untar-range-copy.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,27 +17,27 @@
 #define PART_SIZE (2ULL * COPY_BUFFER_SIZE)
 
 struct copying {
-	struct left_range range;
+	struct archive_range range;
 	uint64_t next; /* offset of the next part in out */
 	unsigned n_active;
 	bool failed;
 	struct error error;
 };
 
-struct left {
+struct range_copy {
 	struct stage_io *io;
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* a range has no helper */
-	struct left_writer *writers[LEFT_MAX_WRITERS];
-	struct copying *copyings[LEFT_MAX_WRITERS]; /* of the writer of this number */
+	struct range_copy_writer *writers[RANGE_COPY_MAX_WRITERS];
+	struct copying *copyings[RANGE_COPY_MAX_WRITERS]; /* of the writer of this number */
 	unsigned n_large;
 	_Atomic unsigned n_open; /* ranges with parts that no thread copies */
 	_Atomic uint64_t n_announced;
 };
 
-int left_new(struct left **lp, struct stage_io *io)
+int range_copy_new(struct range_copy **lp, struct stage_io *io)
 {
-	struct left *l = calloc(1, sizeof(*l));
+	struct range_copy *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return -ENOMEM;
@@ -48,7 +48,7 @@ int left_new(struct left **lp, struct stage_io *io)
 	return 0;
 }
 
-void left_free(struct left *l)
+void range_copy_free(struct range_copy *l)
 {
 	if (!l)
 		return;
@@ -57,38 +57,38 @@ void left_free(struct left *l)
 	free(l);
 }
 
-/* l is locked. The caller knows that it is there: no more than LEFT_MAX_WRITERS join. */
-static unsigned find(const struct left *l, const struct left_writer *w)
+/* l is locked. The caller knows that it is there: no more than RANGE_COPY_MAX_WRITERS join. */
+static unsigned find(const struct range_copy *l, const struct range_copy_writer *w)
 {
 	unsigned i = 0;
 
-	while (i < LEFT_MAX_WRITERS && l->writers[i] != w)
+	while (i < RANGE_COPY_MAX_WRITERS && l->writers[i] != w)
 		i++;
-	assert(i < LEFT_MAX_WRITERS);
+	assert(i < RANGE_COPY_MAX_WRITERS);
 	return i;
 }
 
-void left_join(struct left *l, struct left_writer *w)
+void range_copy_join(struct range_copy *l, struct range_copy_writer *w)
 {
 	pthread_mutex_lock(&l->lock);
 	l->writers[find(l, NULL)] = w;
 	pthread_mutex_unlock(&l->lock);
 }
 
-void left_part(struct left *l, struct left_writer *w)
+void range_copy_leave(struct range_copy *l, struct range_copy_writer *w)
 {
 	pthread_mutex_lock(&l->lock);
 	l->writers[find(l, w)] = NULL;
 	l->n_large -= w->size == COPY_BUFFER_SIZE;
 	pthread_mutex_unlock(&l->lock);
 	free(w->buf);
-	*w = (struct left_writer){ 0 };
+	*w = (struct range_copy_writer){ 0 };
 }
 
-static void wake_all(struct left *l)
+static void wake_all(struct range_copy *l)
 {
 	pthread_mutex_lock(&l->lock);
-	for (unsigned i = 0; i < LEFT_MAX_WRITERS; i++) {
+	for (unsigned i = 0; i < RANGE_COPY_MAX_WRITERS; i++) {
 		if (!l->writers[i])
 			continue;
 		pthread_mutex_lock(l->writers[i]->lock);
@@ -104,31 +104,31 @@ static bool is_shared(uint64_t n)
 	return n > PART_SIZE;
 }
 
-void left_announce(struct left *l, uint64_t n)
+void range_copy_announce(struct range_copy *l, uint64_t n)
 {
 	if (is_shared(n))
 		atomic_fetch_add(&l->n_announced, 1);
 }
 
-void left_settle(struct left *l, uint64_t n)
+void range_copy_settle(struct range_copy *l, uint64_t n)
 {
 	if (is_shared(n) && atomic_fetch_sub(&l->n_announced, 1) == 1)
 		wake_all(l);
 }
 
-bool left_is_settled(const struct left *l)
+bool range_copy_is_settled(const struct range_copy *l)
 {
 	return atomic_load(&l->n_announced) == 0;
 }
 
-bool left_wants_help(const struct left *l, const struct left_writer *w)
+bool range_copy_wants_help(const struct range_copy *l, const struct range_copy_writer *w)
 {
 	return atomic_load(&l->n_open) > 0 && !w->fails;
 }
 
 /* ---- parts; l is locked ---- */
 
-static bool get_buffer(struct left *l, struct left_writer *w)
+static bool get_buffer(struct range_copy *l, struct range_copy_writer *w)
 {
 	if (w->buf)
 		return true;
@@ -141,7 +141,7 @@ static bool get_buffer(struct left *l, struct left_writer *w)
 	return !w->fails;
 }
 
-static void give_up(struct left *l, struct copying *c, const struct error *err)
+static void give_up(struct range_copy *l, struct copying *c, const struct error *err)
 {
 	if (!c->failed)
 		c->error = *err;
@@ -152,9 +152,9 @@ static void give_up(struct left *l, struct copying *c, const struct error *err)
 }
 
 /* Copies a part. l must be locked, and is unlocked while it copies. */
-static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
+static void copy_part(struct range_copy *l, struct range_copy_writer *w, struct copying *c)
 {
-	const struct left_range *range = &c->range;
+	const struct archive_range *range = &c->range;
 	uint64_t from = c->next, to = (from / PART_SIZE + 1) * PART_SIZE;
 	struct error err = ERROR_INIT;
 	int r;
@@ -174,8 +174,8 @@ static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
 		pthread_cond_broadcast(&l->idle);
 }
 
-static int copy_alone(struct left *l, struct left_writer *w, const struct left_range *range,
-		      struct error *err)
+static int copy_alone(struct range_copy *l, struct range_copy_writer *w,
+		      const struct archive_range *range, struct error *err)
 {
 	bool there = w->buf;
 
@@ -190,8 +190,8 @@ static int copy_alone(struct left *l, struct left_writer *w, const struct left_r
 				 w->buf, w->size, err);
 }
 
-static int copy_together(struct left *l, struct left_writer *w, const struct left_range *range,
-			 struct error *err)
+static int copy_together(struct range_copy *l, struct range_copy_writer *w,
+			 const struct archive_range *range, struct error *err)
 {
 	struct copying c = { .range = *range, .next = range->from };
 	struct error no_memory = ERROR_INIT;
@@ -219,19 +219,19 @@ static int copy_together(struct left *l, struct left_writer *w, const struct lef
 	return c.failed ? c.error.code : 0;
 }
 
-int left_copy(struct left *l, struct left_writer *w, const struct left_range *range,
-	      struct error *err)
+int range_copy_run(struct range_copy *l, struct range_copy_writer *w,
+		   const struct archive_range *range, struct error *err)
 {
 	return is_shared(range->to - range->from) ? copy_together(l, w, range, err)
 						  : copy_alone(l, w, range, err);
 }
 
-void left_help(struct left *l, struct left_writer *w)
+void range_copy_help(struct range_copy *l, struct range_copy_writer *w)
 {
 	struct copying *c;
 
 	pthread_mutex_lock(&l->lock);
-	for (unsigned i = 0; i < LEFT_MAX_WRITERS; i++) {
+	for (unsigned i = 0; i < RANGE_COPY_MAX_WRITERS; i++) {
 		c = l->copyings[i];
 		if (!c || c->next >= c->range.to || !get_buffer(l, w))
 			continue;

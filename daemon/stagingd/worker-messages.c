@@ -302,7 +302,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 			   stage_run_get_now(run));
 	s->moved = kv_get_u64(kv, "moved", 0);
 	run->stays = kv_get_u64(kv, "stays", 0) == 1;
-	s->behind = run->stays && s->dataset->hydrate;
+	s->hydrating = run->stays && s->dataset->hydrate;
 	if (run->stays)
 		worker_proc_serves(run->worker);
 	find_place(run);
@@ -394,7 +394,7 @@ static bool on_link_message(struct stage_run *run, const char *op, const struct 
 	return true;
 }
 
-bool stage_talk(void *arg, const char *op, const struct kv *kv)
+bool stage_run_on_message(void *arg, const char *op, const struct kv *kv)
 {
 	struct stage_run *run = arg;
 
