@@ -56,12 +56,6 @@ static void on_line(void *arg, const char *op, struct kv **kvp)
 		print_export(kv_get_or_empty(*kvp, "text"));
 }
 
-static void on_dataset(void *arg, const char *op, struct kv **kvp)
-{
-	if (!strcmp(op, PROTO_OP_DATASET))
-		snapshot_list_update(arg, kvp, NULL);
-}
-
 /* Finds the directory of the job's socket. The path of a dataset would not do: it may be on a
  * disk. */
 static int get_rundir(char *buf, size_t size, struct error *err)
@@ -146,7 +140,7 @@ static int cmd_env_run(int argc, char **argv)
 	if (rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = rpc_new_request(format == FORMAT_SH ? PROTO_OP_ENV : PROTO_OP_STATUS, NULL, 0);
-	h.on_message = format == FORMAT_SH ? on_line : on_dataset;
+	h.on_message = format == FORMAT_SH ? on_line : snapshot_list_on_message;
 	h.arg = &list;
 	code = rpc_call(rpc, request, &h, &err);
 	if (code) {

@@ -156,12 +156,6 @@ static void explain_snapshot(struct explain *e, const struct snapshot *s)
 	put_break_even(e, s->kv, s->source, 0);
 }
 
-static void on_message(void *arg, const char *op, struct kv **kvp)
-{
-	if (!strcmp(op, PROTO_OP_DATASET))
-		snapshot_list_update(arg, kvp, NULL);
-}
-
 static void open_json(struct explain *e)
 {
 	if (!e->json)
@@ -187,7 +181,7 @@ static int explain_names(struct explain *e, char *const *names, size_t n_names, 
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = NULL;
-	struct rpc_handler h = { .on_message = on_message, .arg = &list };
+	struct rpc_handler h = { .on_message = snapshot_list_on_message, .arg = &list };
 	int code;
 
 	if (rpc_open(&rpc, err) < 0)

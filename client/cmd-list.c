@@ -1,7 +1,6 @@
 #include "client/cmd.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/keep-list.h"
@@ -104,18 +103,12 @@ static int list_node(void)
 	return STAGE_EXIT_OK;
 }
 
-static void on_message(void *arg, const char *op, struct kv **kvp)
-{
-	if (!strcmp(op, PROTO_OP_DATASET))
-		snapshot_list_update(arg, kvp, NULL);
-}
-
 static int list_job(bool names_only)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = NULL;
-	struct rpc_handler h = { .on_message = on_message, .arg = &list };
+	struct rpc_handler h = { .on_message = snapshot_list_on_message, .arg = &list };
 	struct error err = ERROR_INIT;
 	int code;
 

@@ -15,6 +15,7 @@
 #include "common/util/parse.h"
 
 #define LINE_MAX_SIZE (4 * ERROR_MAX_SIZE)
+#define MAX_NAMES 8
 
 const char *output_get_step_node(void)
 {
@@ -114,6 +115,20 @@ void output_lines(FILE *f, const char *indent, const char *text)
 		fprintf(f, "%s%s\n", indent, escaped ? escaped : "?");
 		text += n + (text[n] == '\n');
 	}
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strverscmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void output_names(FILE *f, const char **names, size_t n)
+{
+	qsort(names, n, sizeof(*names), compare_names);
+	for (size_t i = 0; i < n && i < MAX_NAMES; i++)
+		fprintf(f, "%s%s", i > 0 ? ", " : "", names[i]);
+	if (n > MAX_NAMES)
+		fprintf(f, " and %zu more", n - MAX_NAMES);
 }
 
 bool output_has_cursor(void)

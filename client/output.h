@@ -39,6 +39,9 @@ void output_line(FILE *f, const char *text);
 /* Prints each line of text after indent. Always escapes them. */
 void output_lines(FILE *f, const char *indent, const char *text);
 
+/* Sorts the names and prints them as "n1, n2, n10 and 5 more". n: at least 1. */
+void output_names(FILE *f, const char **names, size_t n);
+
 /* Returns whether stdout is a terminal that shows colours. False if NO_COLOR is set or
  * TERM=dumb. */
 bool output_has_colour(void);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/json.h"
+#include "common/protocol/proto.h"
 #include "common/util/error.h"
 
 int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
@@ -165,6 +166,12 @@ int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct 
 	if (sp)
 		*sp = &l->items[i];
 	return 0;
+}
+
+void snapshot_list_on_message(void *arg, const char *op, struct kv **kvp)
+{
+	if (!strcmp(op, PROTO_OP_DATASET))
+		snapshot_list_update(arg, kvp, NULL);
 }
 
 void snapshot_list_deinit(struct snapshot_list *l)

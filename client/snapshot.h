@@ -51,6 +51,9 @@ struct snapshot_list {
 /* Adds the message, or replaces the item with the same node and name. Takes *kvp when it returns 0.
  * *sp is lent until the next call; sp may be NULL. */
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp);
+/* Does the same for messages about datasets, and ignores others. For struct rpc_handler, with the
+ * list as arg. */
+void snapshot_list_on_message(void *arg, const char *op, struct kv **kvp);
 /* Adds the message without looking for an older item. Takes *kvp when it returns 0. */
 int snapshot_list_add(struct snapshot_list *l, struct kv **kvp);
 void snapshot_list_deinit(struct snapshot_list *l);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/output.h"
 #include "common/util/cleanup.h"
 #include "common/util/count.h"
 
-#define MAX_NAMES 8 /* nodes named per reason */
 #define MAX_REASONS 3
 
 void srun_failed_add(struct srun_failed *f, const char *node, const char *text)
@@ -39,11 +39,6 @@ void srun_failed_deinit(struct srun_failed *f)
 	*f = (struct srun_failed){ 0 };
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strverscmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Returns whether no earlier node has the same reason. */
 static bool is_first(const struct srun_failed *f, size_t i)
 {
@@ -65,11 +60,7 @@ static size_t print_reason(const struct srun_failed *f, size_t first, FILE *out)
 	for (size_t i = first; i < f->n_nodes; i++)
 		if (!strcmp(f->nodes[i].text, text))
 			names[n++] = f->nodes[i].node;
-	qsort(names, n, sizeof(*names), compare_names);
-	for (size_t i = 0; i < n && i < MAX_NAMES; i++)
-		fprintf(out, "%s%s", i > 0 ? ", " : "", names[i]);
-	if (n > MAX_NAMES)
-		fprintf(out, " and %zu more", n - MAX_NAMES);
+	output_names(out, names, n);
 	fprintf(out, ": %s\n", text);
 	return n;
 }

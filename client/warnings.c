@@ -13,7 +13,6 @@
 
 #define ASK_MS 10000
 #define MAX_LINES 16
-#define MAX_NODES 8 /* named in a line */
 
 int warnings_add(struct warnings *w, struct kv **kvp)
 {
@@ -81,11 +80,6 @@ static bool is_first(const struct warnings *w, size_t i)
 	return true;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strverscmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Prints " on n1, n2 and 5 more", or nothing if all nodes that have the dataset have this
  * warning. */
 static void print_nodes(FILE *f, const struct warnings *w, size_t first,
@@ -103,11 +97,8 @@ static void print_nodes(FILE *f, const struct warnings *w, size_t first,
 		n_have += !strcmp(list->items[i].name, w->items[first].name);
 	if (n >= n_have)
 		return;
-	qsort(names, n, sizeof(*names), compare_names);
-	for (size_t i = 0; i < n && i < MAX_NODES; i++)
-		fprintf(f, "%s%s", i > 0 ? ", " : " on ", names[i]);
-	if (n > MAX_NODES)
-		fprintf(f, " and %zu more", n - MAX_NODES);
+	fputs(" on ", f);
+	output_names(f, names, n);
 }
 
 static void print_one(FILE *f, const struct warnings *w, size_t first,

@@ -28,6 +28,15 @@ bool strutil_begin(const char *text, const char *prefix)
 	return *prefix == '\0';
 }
 
+size_t strutil_count_lines(const char *text)
+{
+	size_t n = 1;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
 static unsigned least(unsigned a, unsigned b, unsigned c)
 {
 	if (b < a)

@@ -18,6 +18,9 @@ bool strutil_begin(const char *text, const char *prefix);
  * words), ignoring case; NULL: none. known ends with NULL. */
 const char *strutil_nearest(const char *word, const char *const *known);
 
+/* Returns the number of lines: one more than the newlines. */
+size_t strutil_count_lines(const char *text);
+
 /* Returns the text that printf() would print; NULL if there is no memory. The caller frees. */
 char *strutil_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/util/buffer.h"
+#include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/rmtree.h"
@@ -77,12 +78,12 @@ static ssize_t read_at(int fd, char *buf, size_t size, uint64_t at)
 static int copy_data(struct piece *p, uint64_t from, uint64_t to, struct error *err)
 {
 	while (from < to) {
-		uint64_t before = walk_now_us();
+		uint64_t before = clock_us();
 		size_t size = to - from < p->size ? (size_t)(to - from) : p->size;
 		ssize_t n = read_at(p->in, p->buf, size, from);
 		int r;
 
-		*p->read_usp += walk_now_us() - before;
+		*p->read_usp += clock_us() - before;
 		if (n < 0)
 			return error_errno(err, errno, "read");
 		if (n == 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/clock.h"
 #include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
@@ -393,7 +394,7 @@ static void get_result(const struct move *m, struct move_result *result)
 static void add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
 {
 	struct move *m = (struct move *)((char *)io - offsetof(struct move, io));
-	uint64_t us = m->order->max_rate ? rate_limit_take(&m->rate, bytes, walk_now_us()) : 0;
+	uint64_t us = m->order->max_rate ? rate_limit_take(&m->rate, bytes, clock_us()) : 0;
 
 	rate_limit_sleep(us);
 }

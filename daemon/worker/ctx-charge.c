@@ -23,8 +23,7 @@ static int refuse_space(const char *tier, uint64_t need, uint64_t have, struct e
 	char need_text[PARSE_SIZE_TEXT], have_text[PARSE_SIZE_TEXT];
 
 	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it",
-			  size_to_string(need, need_text),
-			  !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier,
+			  size_to_string(need, need_text), plan_tier_to_string(tier),
 			  size_to_string(have, have_text));
 }
 
@@ -35,8 +34,7 @@ static int refuse_more(const char *tier, uint64_t most, struct error *err)
 
 	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
 			  "its files need more than the %s that %s has left for them",
-			  size_to_string(most, text),
-			  !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier);
+			  size_to_string(most, text), plan_tier_to_string(tier));
 }
 
 /* Asks stagingd once. The caller holds ask_lock. is_all: with what is granted, these are all bytes
@@ -175,8 +173,7 @@ static int refuse_limit(struct ctx *ctx, uint64_t bytes, struct error *err)
 			   "has more than the %llu files allowed in one dataset",
 			   (unsigned long long)ctx->policy.max_files);
 	if (ctx->ds->max_size && ctx->ds->max_size == ctx->policy.max_bytes)
-		return error_set_hint(err, -EDQUOT,
-				      "raise max=, or stage less (subdir=, include=)");
+		return error_set_hint(err, -EDQUOT, PLAN_HINT_MAX);
 	return -EDQUOT;
 }
 

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/protocol/conn.h"
@@ -12,6 +11,7 @@
 #include "common/protocol/proto.h"
 #include "common/protocol/rundir.h"
 #include "common/sandbox/sandbox.h"
+#include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fusermount.h"
 #include "common/util/log.h"
@@ -21,6 +21,7 @@
 #include "daemon/worker/plan.h"
 
 #define RATE_STEP_US 100000
+#define SLEEP_STEP_MS 50 /* interval for checks of a cancel */
 
 static int open_dir(const char *path, int *fdp, struct error *err)
 {
@@ -94,12 +95,8 @@ static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error
 /* Sleeps to keep MaxRate=, but not after a cancel. */
 static void keep_rate(struct ctx *ctx, uint64_t bytes)
 {
-	struct timespec t;
-	uint64_t us;
+	uint64_t us = rate_limit_take(&ctx->priv->rate, bytes, clock_us());
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	us = rate_limit_take(&ctx->priv->rate, bytes,
-			     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
 	while (us > 0 && !ctx_is_cancelled(ctx)) {
 		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
 
@@ -244,6 +241,18 @@ void ctx_free(struct ctx *ctx)
 void ctx_set_paused(struct ctx *ctx, bool paused)
 {
 	daemon_conn_set_paused(ctx->priv->conn, paused);
+}
+
+void ctx_sleep(const struct ctx *ctx, uint64_t ms)
+{
+	const uint64_t end_ms = clock_ms() + ms;
+	uint64_t now_ms;
+
+	while (!ctx_is_cancelled(ctx) && (now_ms = clock_ms()) < end_ms) {
+		const uint64_t rest_ms = end_ms - now_ms;
+
+		usleep((useconds_t)(rest_ms < SLEEP_STEP_MS ? rest_ms : SLEEP_STEP_MS) * 1000);
+	}
 }
 
 void ctx_end_stage(struct ctx *ctx)

@@ -79,6 +79,9 @@ static inline int ctx_check(const struct ctx *ctx, struct error *err)
 	return stage_io_check(&ctx->io, err);
 }
 
+/* Sleeps until the time is over or the task is cancelled. */
+void ctx_sleep(const struct ctx *ctx, uint64_t ms);
+
 /* Pauses the stall timer while the worker waits for other jobs. Thread-safe. */
 void ctx_set_paused(struct ctx *ctx, bool paused);
 

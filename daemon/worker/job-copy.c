@@ -29,7 +29,6 @@
 #define EMPTY_MS 10000 /* time that a record may be without its first content */
 #define LOOK_MIN_MS 50
 #define LOOK_MAX_MS 2000
-#define STEP_MS 50 /* interval for checks of a cancel */
 
 struct job_copy {
 	struct ctx *ctx;
@@ -283,14 +282,6 @@ static void show_waiting(struct job_copy *c, const struct facts *facts, const st
 	ctx_send_facts(c->ctx, facts, &shown);
 }
 
-static void sleep_unless_cancelled(const struct ctx *ctx, uint64_t ms)
-{
-	const uint64_t end_ms = clock_ms() + ms;
-
-	while (!ctx_is_cancelled(ctx) && clock_ms() < end_ms)
-		usleep((useconds_t)(ms < STEP_MS ? ms : STEP_MS) * 1000);
-}
-
 static int take_over(struct job_copy *c, uint64_t still_ms)
 {
 	if (*c->record.maker)
@@ -324,7 +315,7 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 			continue;
 		}
 		show_waiting(c, facts, plan);
-		sleep_unless_cancelled(c->ctx, pause_ms);
+		ctx_sleep(c->ctx, pause_ms);
 		pause_ms = pause_ms * 2 < LOOK_MAX_MS ? pause_ms * 2 : LOOK_MAX_MS;
 	}
 	return ctx_is_cancelled(c->ctx) ? ctx_check(c->ctx, err) : r;

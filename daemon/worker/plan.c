@@ -43,8 +43,7 @@ static int hint_limit(const struct planner *p, struct error *err)
 	const struct policy *pol = p->in->policy;
 
 	if (p->ds->max_size && p->ds->max_size == pol->max_bytes)
-		return error_set_hint(err, -EDQUOT,
-				      "raise max=, or stage less (subdir=, include=)");
+		return error_set_hint(err, -EDQUOT, PLAN_HINT_MAX);
 	return error_set_hint(
 		err, -EDQUOT,
 		"stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
@@ -104,7 +103,7 @@ static int set_need(struct planner *p, struct error *err)
 
 /* ---- the place ---- */
 
-static const char *tier_text(const char *tier)
+const char *plan_tier_to_string(const char *tier)
 {
 	return !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier;
 }
@@ -118,24 +117,25 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 
 	if (!s || !s->present) {
 		if (say)
-			plan_why(p, "%s: not here, or not for this source", tier_text(tier));
+			plan_why(p, "%s: not here, or not for this source",
+				 plan_tier_to_string(tier));
 		return false;
 	}
 	if (s->known && s->free_bytes < plan->need_bytes) {
 		if (say)
-			plan_why(p, "%s: needs %s, %s", tier_text(tier),
+			plan_why(p, "%s: needs %s, %s", plan_tier_to_string(tier),
 				 size_to_string(plan->need_bytes, need), s->limit);
 		return false;
 	}
 	if (s->known && s->free_files < plan->need_files) {
 		if (say)
-			plan_why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
-				 (unsigned long long)plan->need_files,
+			plan_why(p, "%s: needs %llu files, %llu can be made",
+				 plan_tier_to_string(tier), (unsigned long long)plan->need_files,
 				 (unsigned long long)s->free_files);
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
-	plan_why(p, "%s: %s%s", tier_text(tier),
+	plan_why(p, "%s: %s%s", plan_tier_to_string(tier),
 		 s->known ? "fits, " : "chosen, its free space is checked when it is staged",
 		 s->known ? s->limit : "");
 	return true;
@@ -247,7 +247,7 @@ static int refuse_tier(const struct planner *p, const char *tier, struct error *
 
 	error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 		   "%s is not here, or the site's rule %s does not let this source go there",
-		   tier_text(tier), p->in->policy->rule);
+		   plan_tier_to_string(tier), p->in->policy->rule);
 	if (*allowed)
 		return error_set_hint(err, -EPERM, "it allows %s", allowed);
 	return error_set_hint(err, -EPERM, "leave DEST out");
@@ -266,7 +266,7 @@ static int refuse_space(const struct planner *p, struct error *err)
 	if (s->known && s->free_bytes >= p->plan->need_bytes)
 		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
 			   "needs %llu files, %s has room for %llu",
-			   (unsigned long long)p->plan->need_files, tier_text(tier),
+			   (unsigned long long)p->plan->need_files, plan_tier_to_string(tier),
 			   (unsigned long long)s->free_files);
 	else
 		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s",
@@ -386,7 +386,7 @@ static void choose_reader(struct planner *p)
 static void write_line(struct planner *p)
 {
 	struct plan *plan = p->plan;
-	const char *tier = tier_text(plan->tier);
+	const char *tier = plan_tier_to_string(plan->tier);
 	bool guess = is_guess(p);
 	char need[PARSE_SIZE_TEXT];
 

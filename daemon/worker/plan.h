@@ -67,6 +67,12 @@ struct plan {
 	char why[PLAN_WHY_SIZE];	 /* one reason on each line */
 };
 
+/* Returns the name of a tier for people: "memory", or the tier itself. */
+const char *plan_tier_to_string(const char *tier);
+
+/* The hint for a dataset that is larger than its max= */
+#define PLAN_HINT_MAX "raise max=, or stage less (subdir=, include=)"
+
 /* Makes the plan. Returns 0 or an error with err set: -ENOSPC (no allowed tier has enough space),
  * -EPERM (the rule forbids the request), -EINVAL (the request does not fit such a source).
  * plan->why is filled in any case. */

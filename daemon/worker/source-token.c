@@ -16,7 +16,6 @@
 #include "daemon/worker/ctx.h"
 
 #define MAX_TOKENS 4096
-#define STEP_MS 100  /* interval for checks of a cancel */
 #define RETRY_MS 300 /* time between tries; a random time of up to the same length is added */
 
 struct tokens {
@@ -24,19 +23,6 @@ struct tokens {
 	char *names[MAX_TOKENS];
 	size_t n;
 };
-
-static int sleep_ms(const struct ctx *ctx, uint64_t ms, struct error *err)
-{
-	const uint64_t end = clock_ms() + ms;
-	uint64_t now;
-	int r = ctx_check(ctx, err);
-
-	while (r == 0 && (now = clock_ms()) < end) {
-		usleep((useconds_t)(end - now < STEP_MS ? end - now : STEP_MS) * 1000);
-		r = ctx_check(ctx, err);
-	}
-	return r;
-}
 
 static void tokens_deinit(struct tokens *t)
 {
@@ -110,7 +96,8 @@ static int wait_for_one(struct source_token *token, const struct tokens *t, stru
 				 "[source %s] were taken",
 				 t->n, p->rule);
 	while (r == -EWOULDBLOCK && clock_ms() - start < p->token_wait_ms) {
-		r = sleep_ms(ctx, RETRY_MS + random_below(RETRY_MS), err);
+		ctx_sleep(ctx, RETRY_MS + random_below(RETRY_MS));
+		r = ctx_check(ctx, err);
 		if (r < 0)
 			return r;
 		r = token->fd = take_one(t);
@@ -148,7 +135,8 @@ int source_token_take(struct source_token *t, struct ctx *ctx, struct error *err
 	if (ms > 0) {
 		log_print(LOG_LEVEL_INFO, ctx->ds->name, "begins after %llu ms (Jitter=)",
 			  (unsigned long long)ms);
-		r = sleep_ms(ctx, ms, err);
+		ctx_sleep(ctx, ms);
+		r = ctx_check(ctx, err);
 	}
 	if (r == 0 && *p->token_dir)
 		r = take_token(t, ctx, err);

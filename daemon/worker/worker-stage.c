@@ -114,8 +114,7 @@ static bool learn(struct stage *s, int r, uint64_t have)
 	space->known = true;
 	space->free_bytes = have;
 	snprintf(space->limit, sizeof(space->limit), "%s has %s left",
-		 !strcmp(space->tier, PLAN_TIER_MEMORY) ? "memory" : space->tier,
-		 size_to_string(have, text));
+		 plan_tier_to_string(space->tier), size_to_string(have, text));
 	return true;
 }
 

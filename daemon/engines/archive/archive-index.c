@@ -301,7 +301,7 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 	int r;
 
 	if (n == 0)
-		return error_set(err, EINVAL, "%s is a link to nothing", path);
+		return tree_refuse_link_to_nothing(path, err);
 	if (n > INDEX_MAX_LINK)
 		return error_set(err, ENAMETOOLONG, "link %s leads to too long a name", path);
 	r = take_place(x, path, &i, err);
@@ -331,20 +331,17 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	if (!*path) /* also one to itself */
 		return tree_refuse_top(err);
 	if (m->size > 0)
-		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
+		return tree_refuse_link_with_data(path, err);
 	r = archive_index_get_path(x, m->link, to, err);
 	if (r < 0)
 		return r;
 	target = find_path(x, to);
 	if (target == ARCHIVE_INDEX_NONE)
-		return error_set(err, ENOENT,
-				 "%s is a hard link to %s, which is not in the archive before it",
-				 path, to);
+		return tree_refuse_missing_target(path, to, err);
 	if (!strcmp(path, to))
 		return 0;
 	if (is_dir(x, target))
-		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
-				 to);
+		return tree_refuse_dir_target(path, to, err);
 	r = take_place(x, path, &i, err);
 	if (r < 0)
 		return r;

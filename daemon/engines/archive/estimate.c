@@ -14,6 +14,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
+#include "common/util/le.h"
 #include "daemon/engines/archive/gunzip.h"
 
 #define ESTIMATE_RATIO 3
@@ -26,15 +27,6 @@
 static bool read_at(int fd, void *buf, size_t size, uint64_t offset)
 {
 	return fd_pread_all(fd, buf, size, offset) == (ssize_t)size;
-}
-
-static uint64_t le(const unsigned char *p, size_t n)
-{
-	uint64_t v = 0;
-
-	while (n-- > 0)
-		v = v << 8 | p[n];
-	return v;
 }
 
 /* Reads a number of the xz index, with seven bits in each byte. */
@@ -83,7 +75,7 @@ static bool read_xz_stream(int fd, uint64_t *endp, uint64_t *unpackedp)
 	    !read_at(fd, footer, sizeof(footer), *endp - sizeof(footer)) ||
 	    memcmp(footer + 10, "YZ", 2))
 		return false;
-	size = (le(footer + 4, 4) + 1) * 4;
+	size = (le_read(footer + 4, 4) + 1) * 4;
 	if (size > XZ_MAX_INDEX || size + 2 * XZ_FOOTER_SIZE > *endp)
 		return false;
 	index = malloc(size);
@@ -101,7 +93,7 @@ static bool skip_xz_padding(int fd, uint64_t *endp)
 {
 	unsigned char pad[4];
 
-	while (*endp >= 4 && read_at(fd, pad, 4, *endp - 4) && le(pad, 4) == 0)
+	while (*endp >= 4 && read_at(fd, pad, 4, *endp - 4) && le_read(pad, 4) == 0)
 		*endp -= 4;
 	return true;
 }
@@ -126,7 +118,7 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 	bool single;
 	size_t at, n;
 
-	if (size < sizeof(h) || !read_at(fd, h, sizeof(h), 0) || le(h, 4) != 0xfd2fb528)
+	if (size < sizeof(h) || !read_at(fd, h, sizeof(h), 0) || le_read(h, 4) != 0xfd2fb528)
 		return false;
 	single = h[4] & 0x20;
 	n = sizes[h[4] >> 6];
@@ -135,7 +127,7 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 	if (n == 0)
 		return false;
 	at = (single ? 5u : 6u) + dictionary_sizes[h[4] & 3];
-	e->bytes = le(h + at, n) + (n == 2 ? 256 : 0);
+	e->bytes = le_read(h + at, n) + (n == 2 ? 256 : 0);
 	e->exact = e->bytes >= size;
 	return e->exact;
 }
@@ -158,7 +150,7 @@ static bool estimate_gzip(int fd, uint64_t size, struct estimate *e)
 
 	if (guess == 0 || !read_at(fd, tail, 4, size - 4))
 		return false;
-	said = le(tail, 4);
+	said = le_read(tail, 4);
 	while (said < guess / 4)
 		said += 1ULL << 32;
 	e->exact = said / 4 <= guess && said < 1ULL << 32;

@@ -1,6 +1,5 @@
 #include "daemon/engines/archive/lz4-frame.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include <xxhash.h>
 
 #include "common/util/error.h"
+#include "common/util/le.h"
 
 /* bits of the first byte; bits 4 to 6 of the second byte are the code of the block size */
 #define FLAG_VERSION 0xc0
@@ -41,8 +41,6 @@ int lz4_frame_get_header_size(const unsigned char begin[static 2], struct error 
 int lz4_frame_parse(struct lz4_frame *f, const unsigned char *header, size_t size,
 		    struct error *err)
 {
-	uint64_t content;
-
 	if ((XXH32(header, size - 1, 0) >> 8 & 0xff) != header[size - 1])
 		return error_set(err, EBADMSG, "malformed lz4 frame header: bad checksum");
 	*f = (struct lz4_frame){
@@ -52,9 +50,7 @@ int lz4_frame_parse(struct lz4_frame *f, const unsigned char *header, size_t siz
 		.content_sum = header[0] & FLAG_CONTENT_SUM,
 		.has_size = header[0] & FLAG_SIZE,
 	};
-	if (f->has_size) {
-		memcpy(&content, header + 2, sizeof(content));
-		f->size = le64toh(content);
-	}
+	if (f->has_size)
+		f->size = le_u64(header + 2);
 	return 0;
 }

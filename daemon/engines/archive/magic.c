@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/util/le.h"
 #include "common/util/suffix.h"
 
 #define TAR_HEADER_SIZE 512
@@ -31,18 +32,13 @@ static const struct {
 	{ "\x89LZO\0\r\n\x1a\n", 9, FILTER_LZO },
 };
 
-static uint32_t le32(const unsigned char *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Recognises .lzma, which has no magic number, by the header that xz and 7-Zip write: the usual
  * parameters, a dictionary size that they use, and the content's size or "not known". libarchive
  * does not require more. Whether the content is a tar is seen after decompression. */
 static bool is_lzma(const unsigned char b[static LZMA_HEADER_SIZE])
 {
 	bool known = memcmp(b + 5, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) != 0;
-	uint32_t dict = le32(b + 1);
+	uint32_t dict = le_u32(b + 1);
 
 	if ((b[0] != 0x5d && b[0] != 0x5e) || (known && (b[10] | b[11] | b[12])))
 		return false;
@@ -55,9 +51,9 @@ uint64_t magic_get_skippable(const void *data, size_t size)
 {
 	const unsigned char *b = data;
 
-	if (size < 8 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+	if (size < 8 || (le_u32(b) & ~15u) != SKIPPABLE_MAGIC)
 		return 0;
-	return 8 + (uint64_t)le32(b + 4);
+	return 8 + (uint64_t)le_u32(b + 4);
 }
 
 /* Recognises data that does not begin with a skippable frame. */
@@ -86,7 +82,7 @@ enum facts_filter magic_get_filter(const void *data, size_t size)
 	const unsigned char *b = data;
 	uint64_t n;
 
-	if (size < 4 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+	if (size < 4 || (le_u32(b) & ~15u) != SKIPPABLE_MAGIC)
 		return get_filter(data, size);
 	while ((n = magic_get_skippable(b, size)) > 0 && n < size) {
 		b += n;

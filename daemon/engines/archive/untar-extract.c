@@ -283,7 +283,7 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	if (!*path)
 		return tree_refuse_top(err);
 	if (m->size > 0)
-		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
+		return tree_refuse_link_with_data(path, err);
 	r = get_path(l, m->link, to, err);
 	if (r < 0)
 		return r;
@@ -302,7 +302,7 @@ static int extract_symlink(struct level *l, const char *path, const struct membe
 	struct tree_meta meta = get_meta(m);
 
 	if (!*m->link)
-		return error_set(err, EINVAL, "%s is a link to nothing", path);
+		return tree_refuse_link_to_nothing(path, err);
 	return writers_add_symlink(l->x->writers, path, m->link, &meta, err);
 }
 
@@ -330,7 +330,7 @@ static int refuse_type(const char *path, enum member_type type, struct error *er
 				      "them as one tar");
 	}
 	if (type == MEMBER_NO_LINK)
-		error_set(err, EINVAL, "%s is a link to nothing", path);
+		tree_refuse_link_to_nothing(path, err);
 	else
 		error_set(err, EINVAL, "%s is a device, FIFO or socket", path);
 	return error_set_hint(err, -EINVAL, "exclude= leaves it out");
@@ -379,17 +379,6 @@ static void remember_member(struct level *l, const char *path)
 	l->last[n] = '\0';
 }
 
-/* Adds the place of damage to the error: the member that was begun last, or directly after it. */
-static int say_where(const struct level *l, int r, struct error *err)
-{
-	char how[ERROR_MAX_SIZE / 2];
-
-	if ((r != -ENODATA && r != -EBADMSG) || l->n_members == 0 || !err)
-		return r;
-	snprintf(how, sizeof(how), "%.500s", err->text);
-	return error_set(err, -r, "%s, last member %s", how, l->last);
-}
-
 static int extract_members(struct level *l, struct error *err)
 {
 	struct member m;
@@ -404,7 +393,7 @@ static int extract_members(struct level *l, struct error *err)
 			break;
 	}
 	if (r < 0)
-		return say_where(l, r, err);
+		return damage_add_member(err, r, l->n_members > 0 ? l->last : NULL);
 	if (l->n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
 		return error_set_hint(err, -EINVAL,

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "common/util/le.h"
+
 #define FLAG_UTF8 0x0800u
 #define EXTRA_UNICODE_PATH 0x7075u
 #define SYSTEM_DOS 0
@@ -29,15 +31,6 @@ static const uint16_t cp437[128] = {
 	0x03b5, 0x2229, 0x2261, 0x00b1, 0x2265, 0x2264, 0x2320, 0x2321, 0x00f7, 0x2248, 0x00b0,
 	0x2219, 0x00b7, 0x221a, 0x207f, 0x00b2, 0x25a0, 0x00a0,
 };
-
-static uint32_t le(const unsigned char *p, size_t n)
-{
-	uint32_t v = 0;
-
-	while (n-- > 0)
-		v = v << 8 | p[n];
-	return v;
-}
 
 static uint32_t crc32_of(const unsigned char *p, size_t n)
 {
@@ -84,12 +77,12 @@ static const unsigned char *find_unicode_path(const struct zip_entry_name *t, si
 	const unsigned char *p = t->extra, *end = t->extra + t->n_extra, *field;
 	size_t n;
 
-	while (end - p >= 4 && (size_t)(end - p) - 4 >= le(p + 2, 2)) {
+	while (end - p >= 4 && (size_t)(end - p) - 4 >= le_u16(p + 2)) {
 		field = p + 4;
-		n = le(p + 2, 2);
+		n = le_u16(p + 2);
 		p = field + n;
-		if (le(field - 4, 2) != EXTRA_UNICODE_PATH || n < 5 || field[0] != 1 ||
-		    le(field + 1, 4) != crc32_of(t->name, t->n_name))
+		if (le_u16(field - 4) != EXTRA_UNICODE_PATH || n < 5 || field[0] != 1 ||
+		    le_u32(field + 1) != crc32_of(t->name, t->n_name))
 			continue;
 		*np = n - 5;
 		return field + 5;

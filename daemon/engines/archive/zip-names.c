@@ -14,6 +14,7 @@
 
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/le.h"
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/archive/zip-entry-name.h"
 
@@ -63,15 +64,6 @@ struct reader {
 	unsigned char *buf;
 };
 
-static uint64_t le(const unsigned char *p, size_t n)
-{
-	uint64_t v = 0;
-
-	while (n-- > 0)
-		v = v << 8 | p[n];
-	return v;
-}
-
 /* Reads size bytes, or fewer at the end of the file. Returns their number. */
 static size_t read_some(struct reader *r, void *buf, size_t size, uint64_t offset)
 {
@@ -106,11 +98,11 @@ static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t 
 {
 	unsigned char end[END64_SIZE];
 
-	if (!read_at(r, end, sizeof(end), le(locator + 8, 8)) || memcmp(end, "PK\6\6", 4) != 0)
+	if (!read_at(r, end, sizeof(end), le_read(locator + 8, 8)) || memcmp(end, "PK\6\6", 4) != 0)
 		return false;
-	l->from = le(end + 48, 8);
+	l->from = le_read(end + 48, 8);
 	l->shift = 0;
-	return !__builtin_add_overflow(l->from, le(end + 40, 8), &l->end) && l->end <= size &&
+	return !__builtin_add_overflow(l->from, le_read(end + 40, 8), &l->end) && l->end <= size &&
 	       has_entry(r, l);
 }
 
@@ -125,10 +117,10 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 	    take_end64(r, end - LOCATOR_SIZE, l->size, l))
 		return true;
 	l->end = at + i;
-	if (le(end + 12, 4) + le(end + 16, 4) > l->end)
+	if (le_read(end + 12, 4) + le_read(end + 16, 4) > l->end)
 		return false;
-	l->from = l->end - le(end + 12, 4);
-	l->shift = l->from - le(end + 16, 4);
+	l->from = l->end - le_read(end + 12, 4);
+	l->shift = l->from - le_read(end + 16, 4);
 	return has_entry(r, l);
 }
 
@@ -137,12 +129,12 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 static uint64_t count_parts(const unsigned char *tail, size_t i, size_t n)
 {
 	const unsigned char *end = tail + i;
-	uint64_t part = le(end + 4, 2);
+	uint64_t part = le_read(end + 4, 2);
 
-	if (END_SIZE + le(end + 20, 2) != n - i)
+	if (END_SIZE + le_read(end + 20, 2) != n - i)
 		return 1;
 	if (part == UINT16_MAX && i >= LOCATOR_SIZE && !memcmp(end - LOCATOR_SIZE, "PK\6\7", 4))
-		return le(end - LOCATOR_SIZE + 16, 4);
+		return le_read(end - LOCATOR_SIZE + 16, 4);
 	return part + 1;
 }
 
@@ -189,7 +181,7 @@ static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigne
 		return true;
 	if (end - *fieldp < 8)
 		return false;
-	*vp = le(*fieldp, 8);
+	*vp = le_read(*fieldp, 8);
 	*fieldp += 8;
 	return true;
 }
@@ -198,16 +190,16 @@ static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigne
  * name. Returns false if such a number is missing. */
 static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
 {
-	const unsigned char *p = entry + ENTRY_SIZE + le(entry + 28, 2), *field;
-	const unsigned char *end = p + le(entry + 30, 2);
+	const unsigned char *p = entry + ENTRY_SIZE + le_read(entry + 28, 2), *field;
+	const unsigned char *end = p + le_read(entry + 30, 2);
 
-	e->packed = le(entry + 20, 4);
-	e->size = le(entry + 24, 4);
-	e->at = le(entry + 42, 4);
-	while (end - p >= 4 && (size_t)(end - p) - 4 >= le(p + 2, 2)) {
+	e->packed = le_read(entry + 20, 4);
+	e->size = le_read(entry + 24, 4);
+	e->at = le_read(entry + 42, 4);
+	while (end - p >= 4 && (size_t)(end - p) - 4 >= le_read(p + 2, 2)) {
 		field = p + 4;
-		p = field + le(p + 2, 2);
-		if (le(field - 4, 2) == 1)
+		p = field + le_read(p + 2, 2);
+		if (le_read(field - 4, 2) == 1)
 			return take_large(&e->size, &field, p) &&
 			       take_large(&e->packed, &field, p) && take_large(&e->at, &field, p);
 	}
@@ -253,7 +245,7 @@ static int zip_names_add(struct zip_names *z, const struct zip_entry *e, const c
 static mode_t get_dos_mode(const unsigned char *entry, const char *name, size_t n)
 {
 	const bool is_dir = entry[38] & DOS_DIRECTORY || (n > 0 && name[n - 1] == '/');
-	const mode_t mode = le(entry + 40, 2) & 0777;
+	const mode_t mode = le_read(entry + 40, 2) & 0777;
 	mode_t all = is_dir ? 0755 : 0644;
 
 	if (entry[38] & DOS_READ_ONLY)
@@ -264,15 +256,15 @@ static mode_t get_dos_mode(const unsigned char *entry, const char *name, size_t 
 static int take_entry(struct zip_names *z, const unsigned char *entry, const struct list *l,
 		      char *buf)
 {
-	struct zip_entry e = { .method = (unsigned)le(entry + 10, 2),
-			       .crc = (uint32_t)le(entry + 16, 4),
-			       .is_unix = entry[5] == SYSTEM_UNIX && le(entry + 40, 2) != 0 };
+	struct zip_entry e = { .method = (unsigned)le_read(entry + 10, 2),
+			       .crc = (uint32_t)le_read(entry + 16, 4),
+			       .is_unix = entry[5] == SYSTEM_UNIX && le_read(entry + 40, 2) != 0 };
 	const struct zip_entry_name t = {
 		.name = entry + ENTRY_SIZE,
-		.n_name = le(entry + 28, 2),
-		.extra = entry + ENTRY_SIZE + le(entry + 28, 2),
-		.n_extra = le(entry + 30, 2),
-		.flags = (unsigned)le(entry + 8, 2),
+		.n_name = le_read(entry + 28, 2),
+		.extra = entry + ENTRY_SIZE + le_read(entry + 28, 2),
+		.n_extra = le_read(entry + 30, 2),
+		.flags = (unsigned)le_read(entry + 8, 2),
 		.version = entry[4],
 		.system = entry[5],
 	};
@@ -296,7 +288,8 @@ static int read_list(struct zip_names *z, struct reader *r, const struct list *l
 
 	while (res == 0 && at < l->end && (entry = look_at(r, at, ENTRY_SIZE)) &&
 	       !memcmp(entry, "PK\1\2", 4)) {
-		n = ENTRY_SIZE + le(entry + 28, 2) + le(entry + 30, 2) + le(entry + 32, 2);
+		n = ENTRY_SIZE + le_read(entry + 28, 2) + le_read(entry + 30, 2) +
+		    le_read(entry + 32, 2);
 		entry = look_at(r, at, n);
 		if (!entry)
 			break;

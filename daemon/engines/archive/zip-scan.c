@@ -11,6 +11,7 @@
 
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/le.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
@@ -63,11 +64,6 @@ static const struct stage_io_ops io_ops = {
 
 /* ---- members ---- */
 
-static uint32_t get_u32(const unsigned char *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Refuses the member s->last. what: why only extraction can read it. */
 static int refuse_foreign(const struct scanner *s, const char *what, struct error *err)
 {
@@ -106,8 +102,8 @@ static int check_header(const struct scanner *s, const struct member *m, struct 
 	if (n < (ssize_t)sizeof(h))
 		return error_set(err, ENODATA, "truncated zip");
 	return memcmp(h, "PK\3\4", 4) == 0 && (unsigned)(h[8] | h[9] << 8) == e->method &&
-	       (get_u32(h + 14) == 0 || get_u32(h + 14) == e->crc) &&
-	       agrees(get_u32(h + 18), e->packed) && agrees(get_u32(h + 22), e->size) &&
+	       (le_u32(h + 14) == 0 || le_u32(h + 14) == e->crc) &&
+	       agrees(le_u32(h + 18), e->packed) && agrees(le_u32(h + 22), e->size) &&
 	       m->size == e->size;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util/buffer.h"
+#include "common/util/clock.h"
 #include "common/util/fd.h"
 #include "common/util/page.h"
 #include "common/util/path.h"
@@ -331,7 +332,7 @@ static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_ent
 		     struct error *err)
 {
 	bool measure = walk_should_measure(c->walk);
-	uint64_t before = measure ? walk_now_us() : 0;
+	uint64_t before = measure ? clock_us() : 0;
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
@@ -339,7 +340,7 @@ static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_ent
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (measure)
-		walk_note_wait(c->walk, walk_now_us() - before, 1);
+		walk_note_wait(c->walk, clock_us() - before, 1);
 	r = copy_small(c, dir, e, fd, err);
 	return r <= 0 ? r : copy_carefully(c, dir, e->name, steal_fd(&fd), err);
 }

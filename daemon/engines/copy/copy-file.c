@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/util/buffer.h"
 #include "common/util/cleanup.h"
+#include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/page.h"
@@ -77,14 +77,6 @@ int copy_file_close(int *fdp, struct error *err)
 	return close(fd) < 0 ? error_errno(err, errno, "write") : 0;
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Data for copying a part of a file. */
 struct piece {
 	struct stage_io *io;
@@ -99,13 +91,13 @@ struct piece {
 static ssize_t read_at(struct piece *p, size_t size, uint64_t offset)
 {
 	size_t room = p->buf_size - offset % p->buf_size; /* ends at a page boundary of out */
-	uint64_t before = now_us();
+	uint64_t before = clock_us();
 	ssize_t n;
 
 	do
 		n = pread(p->in, p->buf, size < room ? size : room, (off_t)(offset + p->shift));
 	while (n < 0 && errno == EINTR);
-	p->read_us += now_us() - before;
+	p->read_us += clock_us() - before;
 	return n;
 }
 

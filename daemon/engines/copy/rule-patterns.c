@@ -95,19 +95,10 @@ static char *resolve_pattern(const char *pattern)
 	return strutil_printf("%s%s", base, pattern + n);
 }
 
-static size_t count_lines(const char *text)
-{
-	size_t n = 1;
-
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
-}
-
 int rule_patterns_new(char ***rulesp, const char *match, struct error *err)
 {
 	/* space for each line, its resolved form, and the final NULL */
-	_cleanup_(rule_patterns_freep) char **rules = calloc(2 * count_lines(match) + 1,
+	_cleanup_(rule_patterns_freep) char **rules = calloc(2 * strutil_count_lines(match) + 1,
 							     sizeof(*rules));
 	_cleanup_(freep) char *copy = strdup(match);
 	char *save, *line;

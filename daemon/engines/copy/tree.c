@@ -236,14 +236,34 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 	return 0;
 }
 
+int tree_refuse_link_to_nothing(const char *path, struct error *err)
+{
+	return error_set(err, EINVAL, "%s is a link to nothing", path);
+}
+
+int tree_refuse_link_with_data(const char *path, struct error *err)
+{
+	return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
+}
+
+int tree_refuse_missing_target(const char *path, const char *to, struct error *err)
+{
+	return error_set(err, ENOENT,
+			 "%s is a hard link to %s, which is not in the archive before it", path,
+			 to);
+}
+
+int tree_refuse_dir_target(const char *path, const char *to, struct error *err)
+{
+	return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path, to);
+}
+
 static int refuse_link(const struct tree *t, const char *path, const char *to, struct error *err)
 {
 	const struct dataset *ds = t->io ? t->io->ds : NULL;
 
-	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it",
-		  path, to);
 	if (!ds || (!ds->n_include && !ds->n_exclude && !ds->subdir && !ds->strip))
-		return -ENOENT;
+		return tree_refuse_missing_target(path, to, err);
 	error_set(err, ENOENT,
 		  "%s is a hard link to %s, which was not selected, or is not in the archive "
 		  "before it",
@@ -265,8 +285,7 @@ static int link_to(const struct tree *t, const struct tree_place *place, const c
 		return refuse_link(t, path, to, err);
 	if (r == EPERM && fstatat(from->fd, path_base(to), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISDIR(st.st_mode))
-		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
-				 to);
+		return tree_refuse_dir_target(path, to, err);
 	return r == EEXIST ? -EEXIST : error_errno(err, r, "link %s to %s", path, to);
 }
 

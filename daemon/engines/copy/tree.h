@@ -55,6 +55,12 @@ struct tree_place {
 
 /* -EINVAL: of a member whose path is empty. */
 int tree_refuse_top(struct error *err);
+/* Refuse a link of an archive, which extraction and the index of a mounted archive do with the same
+ * sentence: -EINVAL for its own content, -ENOENT or -EISDIR for the target of a hard link. */
+int tree_refuse_link_to_nothing(const char *path, struct error *err);
+int tree_refuse_link_with_data(const char *path, struct error *err);
+int tree_refuse_missing_target(const char *path, const char *to, struct error *err);
+int tree_refuse_dir_target(const char *path, const char *to, struct error *err);
 
 int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sparse,
 			struct tree_place *place, struct error *err);

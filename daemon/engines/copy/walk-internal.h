@@ -55,6 +55,5 @@ int walk_dir_enter(struct walk *w, struct dir_work *d, struct error *err);
 int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
 	      struct stat *st, char **datap);
 
-uint64_t walk_now_us(void);
 int walk_out_of_memory(struct error *err);
 int walk_report_unreadable(struct walk *w, const char *path, int errnum, struct error *err);

@@ -10,20 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/engines/copy/walk-kept.h"
 
 #define MEASURE_ONE_OF 8
-
-uint64_t walk_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* Reads the content. Returns NULL if the file has changed since st was read. */
 static char *read_whole(int fd, const struct stat *st)
@@ -45,9 +38,9 @@ static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, 
 	uint64_t before;
 	_cleanup_(fd_closep) int fd = -1;
 
-	before = walk_now_us();
+	before = clock_us();
 	fd = openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	walk_note_wait(w, (walk_now_us() - before) / 2, 1); /* two requests: look-up and open */
+	walk_note_wait(w, (clock_us() - before) / 2, 1); /* two requests: look-up and open */
 	if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode))
 		return false;
 	if (st->st_size <= WALK_KEPT_SMALL && st->st_nlink == 1 && !copy_file_is_sparse(st))
@@ -80,7 +73,7 @@ int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned c
 	      struct stat *st, char **datap)
 {
 	bool measure = walk_should_measure(w);
-	uint64_t before = measure ? walk_now_us() : 0;
+	uint64_t before = measure ? clock_us() : 0;
 
 	*datap = NULL;
 	if (w->keeping && type == DT_REG && atomic_load(&w->slow) &&
@@ -89,6 +82,6 @@ int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned c
 	if (fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
 		return -errno;
 	if (measure)
-		walk_note_wait(w, walk_now_us() - before, 1);
+		walk_note_wait(w, clock_us() - before, 1);
 	return 0;
 }

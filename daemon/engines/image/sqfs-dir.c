@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-image.h"
 
 enum {
@@ -46,11 +47,11 @@ static int dir_read_index(struct sqfs_meta *m, struct dir_skip *skip,
 
 	if (r < 0)
 		return r;
-	*sizep = (size_t)sqfs_get_u32(p + 8) + 1;
+	*sizep = (size_t)le_u32(p + 8) + 1;
 	if (*sizep > SQFS_MAX_NAME)
 		return -EIO;
-	skip->pos = sqfs_get_u32(p);
-	skip->block = sqfs_get_u32(p + 4);
+	skip->pos = le_u32(p);
+	skip->block = le_u32(p + 4);
 	return sqfs_meta_read(m, name, *sizep);
 }
 
@@ -179,9 +180,9 @@ static int dir_read_run(struct sqfs_dir *d)
 		return r;
 	d->run_pos = pos;
 	d->n_read = 0;
-	d->n_left = sqfs_get_u32(p);
-	d->run_block = sqfs_get_u32(p + 4);
-	d->run_number = sqfs_get_u32(p + 8);
+	d->n_left = le_u32(p);
+	d->run_block = le_u32(p + 4);
+	d->run_number = le_u32(p + 8);
 	if (d->n_left >= DIR_RUN_MAX)
 		return -EIO;
 	d->n_left++;
@@ -221,16 +222,16 @@ int sqfs_dir_read(struct sqfs_dir *d, struct sqfs_dirent *ent)
 		r = dir_get(d, p, sizeof(p));
 	if (r < 0)
 		return r;
-	ent->name_size = (size_t)sqfs_get_u16(p + 6) + 1;
+	ent->name_size = (size_t)le_u16(p + 6) + 1;
 	if (ent->name_size > SQFS_MAX_NAME)
 		return -EIO;
 	r = dir_get(d, ent->name, ent->name_size);
 	if (r < 0)
 		return r;
 	ent->name[ent->name_size] = '\0';
-	ent->ref = ((uint64_t)d->run_block << 16) | sqfs_get_u16(p);
-	ent->number = (uint32_t)((int64_t)d->run_number + (int16_t)sqfs_get_u16(p + 2));
-	ent->type = sqfs_get_u16(p + 4);
+	ent->ref = ((uint64_t)d->run_block << 16) | le_u16(p);
+	ent->number = (uint32_t)((int64_t)d->run_number + (int16_t)le_u16(p + 2));
+	ent->type = le_u16(p + 4);
 	d->n_left--;
 	d->n_read++;
 	/* The next run begins after the last entry of a run. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-index.h"
 
@@ -41,7 +42,7 @@ int sqfs_blocks_next(struct sqfs_blocks *b, uint64_t *offsetp, uint32_t *wordp)
 	r = sqfs_meta_read(&b->meta, p, sizeof(p));
 	if (r < 0)
 		return r;
-	*wordp = sqfs_get_u32(p);
+	*wordp = le_u32(p);
 	*offsetp = b->offset;
 	b->offset += SQFS_BLOCK_SIZE(*wordp);
 	b->block++;

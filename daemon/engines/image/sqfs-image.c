@@ -13,6 +13,7 @@
 
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-codec.h"
 #include "daemon/engines/image/sqfs-copy.h"
 #include "daemon/engines/image/sqfs-index.h"
@@ -223,12 +224,12 @@ static int image_fill_meta(void *arg, uint64_t offset, struct sqfs_block *block)
 	r = image_read(img, offset, header, sizeof(header));
 	if (r < 0)
 		return r;
-	size = sqfs_get_u16(header) & ~(uint32_t)IMAGE_META_STORED;
+	size = le_u16(header) & ~(uint32_t)IMAGE_META_STORED;
 	if (size == 0 || size > SQFS_META_SIZE || size > left)
 		return -EIO;
 	offset += IMAGE_META_HEADER;
 	block->next = offset + size;
-	if (sqfs_get_u16(header) & IMAGE_META_STORED) {
+	if (le_u16(header) & IMAGE_META_STORED) {
 		block->size = size;
 		return image_read(img, offset, block->data, size);
 	}
@@ -316,8 +317,8 @@ int sqfs_image_get_fragment(struct sqfs_image *img, uint32_t index, uint64_t *of
 		sqfs_image_put_meta(img, block);
 		return -EIO;
 	}
-	offset = sqfs_get_u64(block->data + pos);
-	word = sqfs_get_u32(block->data + pos + 8);
+	offset = le_u64(block->data + pos);
+	word = le_u32(block->data + pos + 8);
 	sqfs_image_put_meta(img, block);
 
 	r = sqfs_image_check_block(img, offset, word);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
 
@@ -104,7 +105,7 @@ static int mark_advance(struct sqfs_image *img, struct sqfs_mark *mark)
 		if (r < 0)
 			break;
 		for (size_t i = 0; i < INDEX_CHUNK; i++)
-			mark->offset += SQFS_BLOCK_SIZE(sqfs_get_u32(words + i * 4));
+			mark->offset += SQFS_BLOCK_SIZE(le_u32(words + i * 4));
 	}
 	mark->place = m.place;
 	sqfs_meta_deinit(&m);

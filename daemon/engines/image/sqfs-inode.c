@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-image.h"
 
 enum {
@@ -19,53 +20,53 @@ enum {
 
 static void inode_get_dir(const uint8_t *p, struct sqfs_inode *i)
 {
-	i->n_links = sqfs_get_u32(p + 20);
-	i->size = sqfs_get_u16(p + 24);
-	i->dir.listing.block = sqfs_get_u32(p + 16);
-	i->dir.listing.pos = sqfs_get_u16(p + 26);
-	i->dir.parent = sqfs_get_u32(p + 28);
+	i->n_links = le_u32(p + 20);
+	i->size = le_u16(p + 24);
+	i->dir.listing.block = le_u32(p + 16);
+	i->dir.listing.pos = le_u16(p + 26);
+	i->dir.parent = le_u32(p + 28);
 }
 
 static void inode_get_long_dir(const uint8_t *p, struct sqfs_inode *i)
 {
-	i->n_links = sqfs_get_u32(p + 16);
-	i->size = sqfs_get_u32(p + 20);
-	i->dir.listing.block = sqfs_get_u32(p + 24);
-	i->dir.parent = sqfs_get_u32(p + 28);
-	i->dir.n_index = sqfs_get_u16(p + 32);
-	i->dir.listing.pos = sqfs_get_u16(p + 34);
-	i->xattr = sqfs_get_u32(p + 36);
+	i->n_links = le_u32(p + 16);
+	i->size = le_u32(p + 20);
+	i->dir.listing.block = le_u32(p + 24);
+	i->dir.parent = le_u32(p + 28);
+	i->dir.n_index = le_u16(p + 32);
+	i->dir.listing.pos = le_u16(p + 34);
+	i->xattr = le_u32(p + 36);
 }
 
 static void inode_get_file(const uint8_t *p, struct sqfs_inode *i)
 {
 	i->n_links = 1;
-	i->file.start = sqfs_get_u32(p + 16);
-	i->file.fragment = sqfs_get_u32(p + 20);
-	i->file.fragment_pos = sqfs_get_u32(p + 24);
-	i->size = sqfs_get_u32(p + 28);
+	i->file.start = le_u32(p + 16);
+	i->file.fragment = le_u32(p + 20);
+	i->file.fragment_pos = le_u32(p + 24);
+	i->size = le_u32(p + 28);
 }
 
 static void inode_get_long_file(const uint8_t *p, struct sqfs_inode *i)
 {
-	i->file.start = sqfs_get_u64(p + 16);
-	i->size = sqfs_get_u64(p + 24);
-	i->file.n_sparse = sqfs_get_u64(p + 32);
-	i->n_links = sqfs_get_u32(p + 40);
-	i->file.fragment = sqfs_get_u32(p + 44);
-	i->file.fragment_pos = sqfs_get_u32(p + 48);
-	i->xattr = sqfs_get_u32(p + 52);
+	i->file.start = le_u64(p + 16);
+	i->size = le_u64(p + 24);
+	i->file.n_sparse = le_u64(p + 32);
+	i->n_links = le_u32(p + 40);
+	i->file.fragment = le_u32(p + 44);
+	i->file.fragment_pos = le_u32(p + 48);
+	i->xattr = le_u32(p + 52);
 }
 
 static void inode_get_symlink(const uint8_t *p, struct sqfs_inode *i)
 {
-	i->n_links = sqfs_get_u32(p + 16);
-	i->size = sqfs_get_u32(p + 20);
+	i->n_links = le_u32(p + 16);
+	i->size = le_u32(p + 20);
 }
 
 static void inode_get_other(const uint8_t *p, struct sqfs_inode *i)
 {
-	i->n_links = sqfs_get_u32(p + 16);
+	i->n_links = le_u32(p + 16);
 }
 
 /* clang-format off */
@@ -159,16 +160,16 @@ static int inode_read(struct sqfs_meta *m, struct sqfs_inode *i)
 	r = sqfs_meta_read(m, p, INODE_HEADER);
 	if (r < 0)
 		return r;
-	type = sqfs_get_u16(p);
+	type = le_u16(p);
 	if (type == 0 || type >= ARRAY_SIZE(layouts))
 		return -EIO;
 	r = sqfs_meta_read(m, p + INODE_HEADER, layouts[type].size - (size_t)INODE_HEADER);
 	if (r < 0)
 		return r;
 	i->type = type > SQFS_TYPE_EXTENDED ? type - SQFS_TYPE_EXTENDED : type;
-	i->mode = sqfs_get_u16(p + 2) & 07777;
-	i->mtime = sqfs_get_u32(p + 8);
-	i->number = sqfs_get_u32(p + 12);
+	i->mode = le_u16(p + 2) & 07777;
+	i->mtime = le_u32(p + 8);
+	i->number = le_u32(p + 12);
 	layouts[type].get(p, i);
 	i->body = m->place;
 	return 0;

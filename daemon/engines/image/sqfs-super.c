@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "common/util/error.h"
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-codec.h"
 
 #define SUPER_MAGIC 0x73717368u
@@ -19,8 +20,8 @@ enum { SUPER_MIN_INODE = 20, SUPER_FRAGMENT_ENTRY = 16 };
 
 static int super_check_kind(const uint8_t *p, struct error *err)
 {
-	uint32_t magic = sqfs_get_u32(p);
-	unsigned major = sqfs_get_u16(p + 28), minor = sqfs_get_u16(p + 30);
+	uint32_t magic = le_u32(p);
+	unsigned major = le_u16(p + 28), minor = le_u16(p + 30);
 
 	if (magic == SUPER_MAGIC_SWAPPED)
 		return error_set(err, EOPNOTSUPP,
@@ -97,18 +98,18 @@ int sqfs_super_from_data(struct sqfs_super *super, const void *data, size_t size
 	if (r < 0)
 		return r;
 	s = (struct sqfs_super){
-		.n_inodes = sqfs_get_u32(p + 4),
-		.mkfs_time = sqfs_get_u32(p + 8),
-		.block_size = sqfs_get_u32(p + 12),
-		.n_fragments = sqfs_get_u32(p + 16),
-		.compressor = sqfs_get_u16(p + 20),
-		.block_log = sqfs_get_u16(p + 22),
-		.root_ref = sqfs_get_u64(p + 32),
-		.bytes_used = sqfs_get_u64(p + 40),
-		.id_table = sqfs_get_u64(p + 48),
-		.inode_table = sqfs_get_u64(p + 64),
-		.directory_table = sqfs_get_u64(p + 72),
-		.fragment_table = sqfs_get_u64(p + 80),
+		.n_inodes = le_u32(p + 4),
+		.mkfs_time = le_u32(p + 8),
+		.block_size = le_u32(p + 12),
+		.n_fragments = le_u32(p + 16),
+		.compressor = le_u16(p + 20),
+		.block_log = le_u16(p + 22),
+		.root_ref = le_u64(p + 32),
+		.bytes_used = le_u64(p + 40),
+		.id_table = le_u64(p + 48),
+		.inode_table = le_u64(p + 64),
+		.directory_table = le_u64(p + 72),
+		.fragment_table = le_u64(p + 80),
 	};
 	r = super_check_blocks(&s, err);
 	if (r < 0)

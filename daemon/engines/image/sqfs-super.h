@@ -3,10 +3,8 @@
  */
 #pragma once
 
-#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 struct error;
 
@@ -46,28 +44,3 @@ struct sqfs_super {
  */
 int sqfs_super_from_data(struct sqfs_super *super, const void *data, size_t size,
 			 uint64_t file_size, struct error *err);
-
-/* Read little-endian numbers at any address. */
-static inline uint16_t sqfs_get_u16(const void *p)
-{
-	uint16_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le16toh(v);
-}
-
-static inline uint32_t sqfs_get_u32(const void *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-static inline uint64_t sqfs_get_u64(const void *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
 #include "daemon/engines/image/sqfs-meta.h"
@@ -65,14 +66,14 @@ static int xattr_read_table(struct sqfs_image *img, struct xattr_table *t)
 	int r;
 
 	r = sqfs_image_read(img, XATTR_OFFSET, offset, sizeof(offset));
-	if (r < 0 || sqfs_get_u64(offset) == SQFS_NO_TABLE)
+	if (r < 0 || le_u64(offset) == SQFS_NO_TABLE)
 		return r;
-	r = sqfs_image_read(img, sqfs_get_u64(offset), header, sizeof(header));
+	r = sqfs_image_read(img, le_u64(offset), header, sizeof(header));
 	if (r < 0)
 		return r;
-	t->ids = sqfs_get_u64(offset) + XATTR_HEADER;
-	t->start = sqfs_get_u64(header);
-	t->n_ids = sqfs_get_u32(header + 8);
+	t->ids = le_u64(offset) + XATTR_HEADER;
+	t->start = le_u64(header);
+	t->n_ids = le_u32(header + 8);
 	return t->n_ids > 0;
 }
 
@@ -89,17 +90,14 @@ static int xattr_begin(struct xattr_walk *w, struct sqfs_image *img, const struc
 			    sizeof(where));
 	if (r < 0)
 		return r;
-	sqfs_meta_init(
-		&m, img,
-		(struct sqfs_place){ sqfs_get_u64(where), id % XATTR_IDS_PER_BLOCK * XATTR_ID });
+	sqfs_meta_init(&m, img,
+		       (struct sqfs_place){ le_u64(where), id % XATTR_IDS_PER_BLOCK * XATTR_ID });
 	r = sqfs_meta_read(&m, entry, sizeof(entry));
 	sqfs_meta_deinit(&m);
-	if (r < 0 || sqfs_get_u32(entry + 8) > XATTR_MAX_COUNT)
+	if (r < 0 || le_u32(entry + 8) > XATTR_MAX_COUNT)
 		return r < 0 ? r : -EIO;
-	*w = (struct xattr_walk){ .img = img,
-				  .start = t->start,
-				  .n_left = sqfs_get_u32(entry + 8) };
-	sqfs_meta_init(&w->m, img, xattr_get_place(t->start, sqfs_get_u64(entry)));
+	*w = (struct xattr_walk){ .img = img, .start = t->start, .n_left = le_u32(entry + 8) };
+	sqfs_meta_init(&w->m, img, xattr_get_place(t->start, le_u64(entry)));
 	return 0;
 }
 
@@ -123,8 +121,8 @@ static int xattr_next(struct xattr_walk *w, struct xattr *a)
 	r = sqfs_meta_read(&w->m, head, sizeof(head));
 	if (r < 0)
 		return r;
-	a->kind = sqfs_get_u16(head);
-	n = sqfs_get_u16(head + 2);
+	a->kind = le_u16(head);
+	n = le_u16(head + 2);
 	if (n == 0 || n > SQFS_XATTR_MAX_NAME - prefix)
 		return -EIO;
 	memcpy(a->name, XATTR_PREFIX, prefix);
@@ -132,7 +130,7 @@ static int xattr_next(struct xattr_walk *w, struct xattr *a)
 	a->name[prefix + n] = '\0';
 	if (r == 0)
 		r = sqfs_meta_read(&w->m, size, sizeof(size));
-	a->size = r == 0 ? sqfs_get_u32(size) : 0;
+	a->size = r == 0 ? le_u32(size) : 0;
 	if (r < 0 || a->size > SQFS_XATTR_MAX_SIZE || memchr(a->name, '\0', prefix + n))
 		return r < 0 ? r : -EIO;
 	return 1;
@@ -171,10 +169,10 @@ static int xattr_read_elsewhere(struct xattr_walk *w, const struct xattr *a, voi
 	r = sqfs_meta_read(&w->m, ref, sizeof(ref));
 	if (r < 0)
 		return r;
-	sqfs_meta_init(&m, w->img, xattr_get_place(w->start, sqfs_get_u64(ref)));
+	sqfs_meta_init(&m, w->img, xattr_get_place(w->start, le_u64(ref)));
 	r = sqfs_meta_read(&m, n, sizeof(n));
 	if (r == 0)
-		r = xattr_read_value(&m, sqfs_get_u32(n), buf, size);
+		r = xattr_read_value(&m, le_u32(n), buf, size);
 	sqfs_meta_deinit(&m);
 	return r;
 }

@@ -42,15 +42,6 @@ static void take_line(struct web *web, const char *word, char *value)
 		web->anonymous = !strcmp(value, "yes");
 }
 
-static size_t count_lines(const char *text)
-{
-	size_t n = 1;
-
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
-}
-
 int web_new_from_text(struct web **webp, const char *text, struct error *err)
 {
 	_cleanup_(web_freep) struct web *web = calloc(1, sizeof(*web));
@@ -58,7 +49,7 @@ int web_new_from_text(struct web **webp, const char *text, struct error *err)
 
 	if (web) {
 		web->text = strdup(text);
-		web->rules = calloc(count_lines(text), sizeof(*web->rules));
+		web->rules = calloc(strutil_count_lines(text), sizeof(*web->rules));
 	}
 	if (!web || !web->text || !web->rules)
 		return error_set(err, ENOMEM, "out of memory");

@@ -5,6 +5,7 @@
 #include "tests/unit/daemon/engines/image/sqfs-unit.h"
 
 #include "common/util/fd.h"
+#include "common/util/le.h"
 #include "daemon/engines/image/sqfs-check.h"
 
 enum { MUTATIONS = 500, MAX_ENTRIES = 3000, HANG_MS = 5000 };
@@ -133,7 +134,7 @@ static void test_changed_bytes_crash_and_hang_nothing(void **state)
 
 	if (!copy.data)
 		skip();
-	meta = (size_t)sqfs_get_u64(copy.data + 64);
+	meta = (size_t)le_u64(copy.data + 64);
 	for (int i = 0; i < MUTATIONS; i++) {
 		uint8_t old[8];
 		size_t at[8], n = 1 + (size_t)i % 8;
@@ -162,7 +163,7 @@ static void test_cut_images_are_refused(void **state)
 
 	if (!copy.data)
 		skip();
-	used = (size_t)sqfs_get_u64(copy.data + 40);
+	used = (size_t)le_u64(copy.data + 40);
 	for (size_t i = 0; i < ARRAY_SIZE(cuts); i++) {
 		struct error err = ERROR_INIT;
 
