@@ -6,7 +6,6 @@
 #include "client/json.h"
 #include "client/submit-copy.h"
 #include "common/config/conf.h"
-#include "common/util/error.h"
 #include "common/util/parse.h"
 
 void moved_deinit(struct moved *m)
@@ -17,13 +16,11 @@ void moved_deinit(struct moved *m)
 	*m = (struct moved){ 0 };
 }
 
-/* Without squeue there cannot be a mover, so its failure is ignored. */
 void moved_look(struct moved *m, const struct submit_copy *copy, const struct dataset *asked)
 {
-	struct error err = ERROR_INIT;
-
 	*m = (struct moved){ .copy = copy, .asked = asked };
-	if (mover_list_read(&m->movers, &err) == 0)
+	m->unknown = mover_list_read(&m->movers, NULL) < 0;
+	if (!m->unknown)
 		m->mover = mover_list_find(&m->movers, copy->key);
 	if (!m->mover)
 		m->whole = mover_copy_is_whole(copy, &m->why);
@@ -48,6 +45,8 @@ char *moved_get_place(const struct moved *m, char *buf, size_t size)
 char *moved_get_state(const struct moved *m, char *buf, size_t size)
 {
 	char state[256], done[128];
+	const char *doubt = m->unknown ? "; squeue gives no answer, so a mover may be copying it"
+				       : "";
 
 	mover_progress_to_string(&m->progress, done, sizeof(done));
 	if (m->mover)
@@ -57,10 +56,10 @@ char *moved_get_state(const struct moved *m, char *buf, size_t size)
 		snprintf(buf, size, "%s: complete, and used without a mover", m->copy->path);
 	else if (m->progress.begun)
 		snprintf(buf, size,
-			 "%s; an interrupted mover has left %s, which the next one completes",
-			 m->why ? m->why : "", done);
+			 "%s; an interrupted mover has left %s, which the next one completes%s",
+			 m->why ? m->why : "", done, doubt);
 	else
-		snprintf(buf, size, "%s", m->why ? m->why : "");
+		snprintf(buf, size, "%s%s", m->why ? m->why : "", doubt);
 	return buf;
 }
 

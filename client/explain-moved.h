@@ -15,6 +15,7 @@ struct moved {
 	const struct dataset *asked;	/* lent: the dataset before the copy became its source */
 	struct mover_list movers;
 	const struct mover_entry *mover; /* the mover that makes the copy; NULL: none */
+	bool unknown;			 /* squeue gave no answer, so there may be a mover */
 	struct mover_progress progress;
 	bool whole;
 	char *why; /* the reason why the copy is not complete; NULL if it is */

@@ -319,6 +319,10 @@ with open({self.path("held")!r}, "w") as f:
         self.answer_squeue((7, "another"))
         self.assertEqual(self.stagectl("status").returncode, 5)
         self.assertIn("No mover", self.stagectl("list", "--movers").stderr)
+        self.answer("squeue", status=1)
+        self.answer("stage-mover", status=3, out="there is no whole copy")
+        self.assertIn("copy  there is no whole copy; squeue gives no answer, so a mover may be copying it\n",
+                      self.stagectl("explain", "x=/far/x").stdout)
 
     def test_a_job_that_is_refused_takes_its_mover_along(self):
         self.answer("sbatch", status=1)
