@@ -127,7 +127,8 @@ static int expand(char **textp, bool variables, const struct env *env, struct er
 	return 0;
 }
 
-/* Does a path that ends in ".." lead elsewhere than by name? What can't be read does not. */
+/* Returns true if a path that ends in ".." leads elsewhere than its text says. If a part cannot be
+ * read, returns false. */
 static bool leads_elsewhere(const char *path)
 {
 	char normal[PATH_MAX];

@@ -87,7 +87,8 @@ static int check_part(struct http_answer *a)
 	    (h->n_lengths && !h->chunked && h->length != h->range_end - h->range_from)) {
 		error_set(a->err, EIO, "%s: the server sent another part than it was asked for",
 			  a->shown);
-		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
+		return fatal(a,
+			     error_set_hint(a->err, -EIO, "tell the administrator of the server"));
 	}
 	a->reply->ranges = true;
 	return check_same(a, h->range_total);
@@ -128,14 +129,16 @@ static int check_body(struct http_answer *a)
 	if (h->n_lengths > 1 || h->length_bad) {
 		error_set(a->err, EIO, "%s: the server states %s", a->shown,
 			  h->length_bad ? "a length that is no number" : "more than one length");
-		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
+		return fatal(a,
+			     error_set_hint(a->err, -EIO, "tell the administrator of the server"));
 	}
 	/* S3 stores the Content-Encoding as uploaded and never encodes; aws writes the stored
 	 * bytes, too */
 	if (!url_is_s3(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
-		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
+		return fatal(a,
+			     error_set_hint(a->err, -EIO, "tell the administrator of the server"));
 	}
 	return h->status == 206 ? check_part(a) : check_whole(a);
 }
@@ -217,7 +220,7 @@ static int put(struct http_answer *a, const char *p, uint64_t n, uint64_t wanted
 	}
 	if (n > wanted) {
 		error_set(a->err, EIO, "%s: the server sent more than it said", a->shown);
-		fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
+		fatal(a, error_set_hint(a->err, -EIO, "tell the administrator of the server"));
 		return -1;
 	}
 	return 0;
@@ -262,14 +265,14 @@ static const struct {
 	{ 410, ENOENT, false, "it was removed permanently" },
 	{ 425, EIO, true, "try again later" },
 	{ 429, EIO, true, "try again later, or let fewer nodes fetch at once" },
-	{ 500, EIO, true, "try again later, or tell who runs the server" },
+	{ 500, EIO, true, "try again later, or tell the administrator of the server" },
 	{ 502, EIO, true, "try again later" },
 	{ 503, EIO, true, "try again later" },
 	{ 504, EIO, true, "try again later" },
 };
 
-/* May the user have meant the prefix "s3://bucket/images/" by "s3://bucket/images"? Not with a dot
- * in the last part or with a slash at the end. */
+/* Returns true if the user may have meant the prefix "s3://bucket/images/" by "s3://bucket/images":
+ * there is no dot in the last part and no slash at the end. */
 static bool may_be_prefix(const char *shown)
 {
 	const char *base = strrchr(shown, '/');

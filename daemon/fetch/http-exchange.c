@@ -305,7 +305,7 @@ static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode
 	}
 	if (a->head.size > HTTP_HEAD_MAX_SIZE || is_long_line(r)) {
 		error_set(err, EIO, "%s: the server's headers are too long", a->shown);
-		return error_set_hint(err, -EIO, "tell who runs the server");
+		return error_set_hint(err, -EIO, "tell the administrator of the server");
 	}
 	if (h->too_slow) {
 		*againp = true;
@@ -321,7 +321,7 @@ static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode
 	if (is_bad_chunk(h, r)) {
 		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown,
 			  how);
-		return error_set_hint(err, -EIO, "tell who runs the server");
+		return error_set_hint(err, -EIO, "tell the administrator of the server");
 	}
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);

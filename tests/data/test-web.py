@@ -432,7 +432,7 @@ def test_chunks_mark_an_end():
         # what came of them before may have been no data either: seen failing when it was gone on
         # with from there
         url = s.add("/x.bin", DATA, framing="chunked-odd", ranges=False)
-        fails(url, s, "chunks can't be read", "tell who runs")
+        fails(url, s, "chunks can't be read", "tell the administrator")
         url = s.add("/x.bin", DATA, framing="chunked-cut", ranges=False, etag=None, modified=0)
         fails(url, s, "neither ETag nor date|transfer closed")
 

@@ -1,8 +1,8 @@
 /*
- * What Python's zipfile and Info-ZIP's unzip make of a name: UTF-8 if the entry says so; the extra
- * field of Info-ZIP with the name in UTF-8, if it is about this name; the code page 437 for what
- * DOS made; the bytes as they are for what Unix made. A name with both slashes is left alone, as
- * unzip does.
+ * A name is decoded like by Python's zipfile and Info-ZIP's unzip, in this order: as UTF-8 if the
+ * entry says so; by the extra field of Info-ZIP, which has the name in UTF-8, if its checksum is
+ * that of this name; from code page 437 if the entry was made on DOS; without a change if it was
+ * made on Unix. A name with both kinds of slashes is not changed, like by unzip.
  */
 #include "daemon/engines/archive/zip-entry-name.h"
 

@@ -48,7 +48,7 @@ static bool read_number(const char **pp, uint64_t *valuep)
 	return parse_uint64(text, valuep) == 0;
 }
 
-/* Parses "bytes 0-99/1234"; "*" may be in place of the size or of the range. */
+/* Parses "bytes 0-99/1234"; "*" may stand for the size or for the range. */
 static bool read_range(struct http_head *h, const char *p)
 {
 	uint64_t last;
