@@ -21,7 +21,8 @@ struct json {
 
 void json_init(struct json *j, FILE *f);
 
-/* key: NULL for an element of an array and at the top level. */
+/* key: NULL for an element of an array and at the top level. The depth is at most JSON_MAX_DEPTH,
+ * which the caller's own structure guarantees (an assertion). */
 void json_open_object(struct json *j, const char *key);
 void json_close_object(struct json *j);
 void json_open_array(struct json *j, const char *key);

@@ -67,9 +67,10 @@ int pack_feed_start(struct pack_feed *feed, const struct pack *p, struct error *
 		signal(SIGPIPE, SIG_IGN);
 		_exit(write_tar(&list, dirfd, fds[1], feed->error) < 0);
 	}
+	r = feed->pid < 0 ? error_errno(err, errno, "make a process") : 0;
 	close(fds[1]);
 	feed->fd = fds[0];
-	return feed->pid < 0 ? error_errno(err, EAGAIN, "make a process") : 0;
+	return r;
 }
 
 int pack_feed_end(struct pack_feed *feed, struct error *err)

@@ -23,7 +23,8 @@ struct snapshot {
 	const char *waits; /* the reason why it is queued; "": it waits for its turn */
 	enum stage_state state;
 	uint64_t bytes, total, files, n_files; /* total and n_files: 0 if unknown */
-	uint64_t rate, eta_ms, elapsed_ms, pid;
+	uint64_t rate;			       /* bytes a second; 0: not known */
+	uint64_t eta_ms, elapsed_ms, pid;
 	int code;
 };
 

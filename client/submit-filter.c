@@ -20,7 +20,7 @@
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
 
-/* ---- what was given ---- */
+/* ---- the plugin's notes ---- */
 
 /* Finds the descriptor of the plugin's notes. Returns false if there are none, as without
  * --stage-data. */

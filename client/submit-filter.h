@@ -1,6 +1,6 @@
 /*
- * submit-filter: `stagectl submit --filter`, which a cli_filter of the site calls from within
- * sbatch (spank/cli-filter.h, etc/cli_filter.lua).
+ * submit-filter: `stagectl submit --filter`. The site's cli_filter.lua runs it in sbatch, after the
+ * plugin has written its notes (spank/cli-filter.h, etc/cli_filter.lua).
  */
 #pragma once
 

@@ -37,6 +37,8 @@ struct conf_section {
 };
 
 const struct conf_section *conf_find_section(const char *name, size_t n);
+/* Writes "known are daemon, ..., source NAME and dataset NAME". */
+void conf_list_sections(char *buf, size_t size);
 const char *conf_nearest_section(const char *name);
 const struct conf_key *conf_find_key(const struct conf_section *section, const char *name);
 const char *conf_nearest_key(const struct conf_section *section, const char *name);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util/strutil.h"
@@ -228,6 +229,18 @@ const struct conf_section *conf_find_section(const char *name, size_t n)
 		if (strlen(sections[i].name) == n && strutil_begin(name, sections[i].name))
 			return &sections[i];
 	return NULL;
+}
+
+void conf_list_sections(char *buf, size_t size)
+{
+	size_t n = (size_t)snprintf(buf, size, "known are ");
+
+	for (size_t i = 0; i < N_SECTIONS && n < size; i++) {
+		const char *before = i + 1 == N_SECTIONS ? " and " : ", ";
+
+		n += (size_t)snprintf(buf + n, size - n, "%s%s%s", i == 0 ? "" : before,
+				      sections[i].name, sections[i].named ? " NAME" : "");
+	}
 }
 
 const char *conf_nearest_section(const char *name)

@@ -18,11 +18,6 @@
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
 
-#define SECTIONS                                                                                   \
-	"known are daemon, limits, source NAME, tier NAME, mount, fanout, containers, metrics "    \
-	"and "                                                                                     \
-	"dataset NAME"
-
 struct parser {
 	struct conf *conf;
 	struct conf_places *places;
@@ -221,8 +216,10 @@ static int open_section(struct parser *ps, const char *line)
 	name += strspn(name, " ");
 	if (!section) {
 		nearest = conf_nearest_section(kind);
-		snprintf(hint, sizeof(hint), nearest ? "did you mean [%s]?" : SECTIONS "%s",
-			 nearest ? nearest : "");
+		if (nearest)
+			snprintf(hint, sizeof(hint), "did you mean [%s]?", nearest);
+		else
+			conf_list_sections(hint, sizeof(hint));
 		return conf_report(ps->report, EINVAL, hint, "section [%.40s] is not known", kind);
 	}
 	if (section->named)

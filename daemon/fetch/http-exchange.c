@@ -104,9 +104,7 @@ static int on_time(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off
 	struct http_exchange *h = arg;
 	uint64_t now = clock_ms(), limit_s = h->config->low_speed_s;
 
-	if (h->slow_since_ms == 0) {
-		h->slow_since_ms = h->last_ms = now;
-	} else if (now >= h->last_ms + limit_s * 1000) {
+	if (now >= h->last_ms + limit_s * 1000) {
 		h->too_slow = true;
 	} else if (now >= h->slow_since_ms + limit_s * 1000) {
 		h->too_slow = h->slow_bytes < limit_s * LOW_SPEED_BYTES;
@@ -341,7 +339,8 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 
 	*againp = false;
 	h->address_refused = h->too_slow = false;
-	h->slow_since_ms = h->slow_bytes = 0;
+	h->slow_since_ms = h->last_ms = clock_ms();
+	h->slow_bytes = 0;
 	h->answer = a;
 	h->error[0] = '\0';
 	r = find_rule(h, a, url, err);

@@ -261,13 +261,13 @@ static int remove_entries(struct clean *c, struct error *err)
  * names. */
 static int remove_groups(struct clean *c, struct error *err)
 {
-	const bool others = c->dir->id.aside_ms || has_later_run(c);
+	const bool is_replaced = c->dir->id.aside_ms || has_later_run(c);
 	struct job_cgroup_job job = state_get_job(c->st);
 	char dir[PATH_MAX];
 	int r = 0;
 
 	job.job_id = c->dir->id.job_id;
-	for (enum privop_group which = 0; !others && which < PRIVOP_N_GROUPS; which++) {
+	for (enum privop_group which = 0; !is_replaced && which < PRIVOP_N_GROUPS; which++) {
 		int found = cgroup_join_find(which, &job, dir, sizeof(dir));
 
 		if (found == 0)

@@ -119,6 +119,7 @@ static void *beat(void *arg)
 		ctx_get_charged(c->ctx, &bytes, &files);
 		c->record.bytes = bytes;
 		c->record.files = files;
+		/* If another node has taken over, job_copy_put() reports it. */
 		(void)publish(c, "making");
 	}
 	pthread_mutex_unlock(&c->lock);
