@@ -82,10 +82,10 @@ static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 		n = 0;
 		for (const struct state_proc *p = c->st->procs; p < c->st->procs + STATE_MAX_PROCS;
 		     p++) {
-			if (!p->pid || !helper_is_alive(p))
+			if (!p->pid || !state_proc_is_alive(p))
 				continue;
 			if (sig)
-				helper_signal(p, sig);
+				state_proc_signal(p, sig);
 			n++;
 		}
 		if (!n || clock_ms() >= deadline)
@@ -378,9 +378,9 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struc
 
 	for (;;) {
 		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st) &&
-		    helper_signal(&st.keeper, sig) == 0) {
+		    state_proc_signal(&st.keeper, sig) == 0) {
 			*toldp = true;
-			helper_signal(&st.keeper, SIGCONT);
+			state_proc_signal(&st.keeper, SIGCONT);
 		}
 		r = jobdir_lock(d, clock_ms() + 200, err);
 		if (r != -EBUSY || sig == SIGKILL)

@@ -239,12 +239,12 @@ int helper_wait_user(bool *knownp)
 	return r < 0 ? r : 0;
 }
 
-int helper_signal(const struct state_proc *p, int sig)
+int state_proc_signal(const struct state_proc *p, int sig)
 {
 	return p->start ? privops_do_numbers(PRIVOP_KILL, p->pid, (int64_t)p->start, sig) : -ESRCH;
 }
 
-bool helper_is_alive(const struct state_proc *p)
+bool state_proc_is_alive(const struct state_proc *p)
 {
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { p->pid } };
 
@@ -272,7 +272,7 @@ static bool is_stopped_child(const char *pid, pid_t parent, const char *comm)
 	return (state == 'T' || state == 't') && strcmp(name + 1, comm) == 0;
 }
 
-bool helper_is_stopped(const struct state_proc *p)
+bool state_proc_is_stopped(const struct state_proc *p)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { p->pid } };

@@ -84,12 +84,12 @@ int helper_wait_user(bool *knownp);
 /* Fills s, for callers that start the helper themselves. */
 void helper_prepare(const struct helper *h, struct privops_spawn *s);
 
-/* For a process that is in the record. helper_signal() returns 0 or -ESRCH; helper_is_alive()
- * returns false for a zombie. */
-int helper_signal(const struct state_proc *p, int sig);
-bool helper_is_alive(const struct state_proc *p);
+/* For a process of the record, not a helper. state_proc_signal() returns 0 or -ESRCH;
+ * state_proc_is_alive() returns false for a zombie. */
+int state_proc_signal(const struct state_proc *p, int sig);
+bool state_proc_is_alive(const struct state_proc *p);
 /* Returns true if the process is stopped, or is a keeper whose manager is stopped. */
-bool helper_is_stopped(const struct state_proc *p);
+bool state_proc_is_stopped(const struct state_proc *p);
 /* Sets *p to our keeper, for the record. Returns 0 or -ESRCH. */
 int helper_get_keeper(struct state_proc *p);
 /* Kills all children of the keeper except the caller, until there are none or the deadline is

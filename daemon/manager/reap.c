@@ -111,8 +111,8 @@ static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
 	if (jobdir_read_state(d, &record) < 0 || !state_is_current(&record) || !record.keeper.pid)
 		return FATE_DONE;
 	if (d->id.aside_ms || record.ending)
-		return helper_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
-	if (joblife_look(&record) == JOBLIFE_RUNS || !helper_is_alive(&record.keeper))
+		return state_proc_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
+	if (joblife_look(&record) == JOBLIFE_RUNS || !state_proc_is_alive(&record.keeper))
 		return FATE_DONE;
 	return !reap->by_timer || joblife_is_time_to_ask(&record) ? FATE_ASK_ENDS : FATE_DONE;
 }
@@ -242,7 +242,7 @@ static void end_stopped(struct reap *reap, struct left *l)
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	int r = open_same_keeper(&d, l);
 
-	if (r != 0 || !helper_is_stopped(&record.keeper)) {
+	if (r != 0 || !state_proc_is_stopped(&record.keeper)) {
 		l->fate = r < 0 ? reap_pass_over(reap, l, r, "its record can't be read")
 				: FATE_DONE;
 		return;
@@ -255,7 +255,7 @@ static void end_stopped(struct reap *reap, struct left *l)
 		 "the process that cleans up after it is stopped: it is killed, and the clean-up "
 		 "continues",
 		 NULL);
-	helper_signal(&record.keeper, SIGKILL);
+	state_proc_signal(&record.keeper, SIGKILL);
 	(void)jobdir_lock(&d, clock_ms() + QUICK_MS, NULL);
 	jobdir_deinit(&d);
 	clean_one(l, &o);

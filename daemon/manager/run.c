@@ -60,7 +60,7 @@ static int find_another(struct manager *k, const struct jobdir *d)
 	struct mountinfo m;
 
 	if (jobdir_read_state(d, &st) < 0 || st.restart != k->st.restart || st.ending ||
-	    !state_is_current(&st) || !helper_is_alive(&st.keeper))
+	    !state_is_current(&st) || !state_proc_is_alive(&st.keeper))
 		return RUN_E_SUCCESS;
 	if (st.uid != k->st.uid || st.gid != k->st.gid) {
 		log_warning("an old job of uid %u, gid %u with this number still has a keeper: "

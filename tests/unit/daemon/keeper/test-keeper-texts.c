@@ -53,15 +53,15 @@ static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
 {
 	struct state_proc p = look(getpid());
 
-	assert_true(helper_is_alive(&p));
+	assert_true(state_proc_is_alive(&p));
 	/* root signals none of its own but keepers */
-	assert_int_equal(helper_signal(&p, 0), geteuid() == 0 ? -EPERM : 0);
+	assert_int_equal(state_proc_signal(&p, 0), geteuid() == 0 ? -EPERM : 0);
 	p.start++;
-	assert_false(helper_is_alive(&p));
-	assert_int_equal(helper_signal(&p, 0), -ESRCH);
-	assert_int_equal(helper_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
-	assert_int_equal(helper_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
-	assert_int_equal(helper_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
+	assert_false(state_proc_is_alive(&p));
+	assert_int_equal(state_proc_signal(&p, 0), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
 }
 
 /* Fails when a pid is signalled that is no child, or the manager's. */
@@ -131,11 +131,11 @@ static void test_a_zombie_with_a_thread_is_alive(void **state)
 		usleep(1000);
 	assert_int_equal(get_state(pid), 'Z');
 	p = look(pid);
-	assert_true(helper_is_alive(&p));
+	assert_true(state_proc_is_alive(&p));
 	close(fds[1]);
-	for (int i = 0; i < 5000 && helper_is_alive(&p); i++)
+	for (int i = 0; i < 5000 && state_proc_is_alive(&p); i++)
 		usleep(1000);
-	assert_false(helper_is_alive(&p)); /* a zombie, since nobody has reaped it */
+	assert_false(state_proc_is_alive(&p)); /* a zombie, since nobody has reaped it */
 	assert_int_equal(get_state(pid), 'Z');
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
