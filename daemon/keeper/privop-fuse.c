@@ -87,11 +87,13 @@ static int open_connection(struct keeper *k, const struct call *c, const char *f
 	return openat(k->control_fd, path, flags | O_CLOEXEC);
 }
 
+/* Attack: the manager learns how many requests wait, of a slot of this job only. */
 int privop_open_waiting(struct keeper *k, struct call *c)
 {
 	return privop_give(c, open_connection(k, c, "waiting", O_RDONLY));
 }
 
+/* Attack: the manager breaks a mount of this job. It cannot name another connection. */
 int privop_abort(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = open_connection(k, c, "abort", O_WRONLY);
@@ -100,7 +102,8 @@ int privop_abort(struct keeper *k, struct call *c)
 }
 
 /* Opens a proc file system without hidepid=, from Linux 5.8 on. Before that, the site's options
- * apply to it, too. */
+ * apply to it, too. Attack: the manager reads the command lines of all users. It cannot write,
+ * because the files of other users' processes are checked against its own uid. */
 int privop_open_proc(struct keeper *k, struct call *c)
 {
 	return privop_give(c, open_kernels("proc", "/proc"));

@@ -96,6 +96,8 @@ static int find_group(struct keeper *k, struct call *c)
 				     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
+/* Attack: another cgroup, so that processes escape the job's limits. open_job() accepts only a
+ * directory of root with the name of this job (in a clean-up: of any job). */
 int privop_hold_group(struct keeper *k, struct call *c)
 {
 	const int64_t which = c->a->n[0];
@@ -126,6 +128,8 @@ static void kill_group(int job)
 		kill(pid, SIGKILL);
 }
 
+/* Attack: the job still runs. Then only the processes in our group end, which are workers and image
+ * servers, and the kernel keeps the job's own directory, because it is not empty. */
 int privop_remove_group(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int above = -1, job = -1;
@@ -153,7 +157,8 @@ static bool is_in_scope(const char *path)
 	return name && strcmp(name, ".scope/system") != 0 && strcmp(name, ".scope/slurmd") != 0;
 }
 
-/* Moves the manager and the keeper to a cgroup that belongs to no job. */
+/* Moves the manager and the keeper to a cgroup that belongs to no job. Attack: the manager chooses
+ * a group with other limits for both; groups of jobs and of Slurm's steps are refused. */
 int privop_join_group(struct keeper *k, struct call *c)
 {
 	const char *name;
@@ -210,6 +215,7 @@ int privop_open_log(struct keeper *k, struct call *c)
 	return r;
 }
 
+/* Attack: forged lines. They are appended, and log_left bounds them. */
 int privop_log(struct keeper *k, struct call *c)
 {
 	const size_t size = strlen(c->a->text), n = size < k->log_left ? size : k->log_left;
@@ -248,6 +254,8 @@ static int do_text(struct keeper *k, struct call *c)
 		c, openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
 }
 
+/* Attack: wrong figures in the file of metrics. Its place is root's own answer, and the task that
+ * writes it may write at most PRIVOP_MAX_FILE bytes. */
 int privop_text(struct keeper *k, struct call *c)
 {
 	const int r = ask_get_site(k) ? child_do(k, c, do_text) : -EPERM;

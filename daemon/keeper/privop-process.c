@@ -240,6 +240,10 @@ static int fill_users(const struct keeper *k, const struct privop *a,
 	return 0;
 }
 
+/* Attack: the manager wants another program, user or word. It gets only our programs: stage-helper,
+ * with a task of the list above, as the system user or the job's user; stagingd and workers, with
+ * words of root, as the job's user. So it can do what the job's user may do, and nothing as
+ * root. */
 int privop_spawn(struct keeper *k, struct call *c)
 {
 	struct privop *a = c->a;
@@ -285,6 +289,7 @@ int privop_spawn(struct keeper *k, struct call *c)
 	return pid;
 }
 
+/* Attack: none. The process that was spawned last begins or ends, and it was checked before. */
 int privop_go(struct keeper *k, struct call *c)
 {
 	const int r = c->a->n[0] && write(k->go_fd, "g", 1) != 1 ? -errno : 0;
@@ -316,6 +321,8 @@ static bool is_step_daemon(pid_t pid)
 	return false;
 }
 
+/* Attack: the manager learns that a process of another user exists, when it started and whether it
+ * is stopped, even if the site hides it with hidepid=. */
 int privop_look(struct keeper *k, struct call *c)
 {
 	struct proc p;
@@ -329,7 +336,8 @@ int privop_look(struct keeper *k, struct call *c)
 }
 
 /* The pid belongs to a child that is not reaped, so it cannot belong to another process, and the
- * keeper waits for us. */
+ * keeper waits for us. Attack: a pid of another process, to move it away from its limits. Only
+ * children of the keeper are moved, and only to groups that privop_hold_group() has checked. */
 int privop_enter_groups(struct keeper *k, struct call *c)
 {
 	struct proc p;
@@ -343,7 +351,9 @@ int privop_enter_groups(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* A child that is not reaped keeps its pid, so the signal cannot reach another process. */
+/* A child that is not reaped keeps its pid, so the signal cannot reach another process. Attack: the
+ * manager ends processes of the job's user, and keepers of jobs whose directories are open (a run:
+ * only its own job's). may_signal() refuses all others. */
 int privop_kill(struct keeper *k, struct call *c)
 {
 	const struct proc p = { .pid = (pid_t)c->a->n[0], .start = (uint64_t)c->a->n[1] };
@@ -361,7 +371,8 @@ int privop_kill(struct keeper *k, struct call *c)
 	return kill(p.pid, sig) < 0 ? -errno : 0;
 }
 
-/* A child that is not reaped keeps its pid, so the signal cannot reach another process. */
+/* A child that is not reaped keeps its pid, so the signal cannot reach another process. Attack:
+ * only processes that this keeper has started end. */
 int privop_kill_children(struct keeper *k, struct call *c)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
@@ -376,6 +387,7 @@ int privop_kill_children(struct keeper *k, struct call *c)
 	return n;
 }
 
+/* Attack: the keeper, and only the keeper, runs on CPUs that are busy. */
 int privop_follow(struct keeper *k, struct call *c)
 {
 	return sched_setaffinity(0, PRIVOP_MAX_CPUS / 8, (const cpu_set_t *)c->a->text) < 0 ? -errno

@@ -71,6 +71,9 @@ int repeat_attach(int tree, int dir, const char *path, const char *ns_path)
 	return target < 0 ? target : mount_attach(tree, target);
 }
 
+/* Attack: the text names the namespace of another job. Then the mount of this job appears there,
+ * too, on the same directory of root, to which no other user has access. Nothing else can be
+ * mounted, and no other directory can be hidden. */
 int privop_repeat(struct keeper *k, struct call *c)
 {
 	const char *const slash = strchr(c->name, '/'), *const base = slash ? slash + 1 : c->name;
