@@ -225,6 +225,11 @@ struct privop {
 	char text[PRIVOP_TEXT_SIZE];
 };
 
+/* There is no padding, whose bytes would be sent uninitialized. */
+_Static_assert(sizeof(struct privop) ==
+		       8 * sizeof(uint32_t) + 3 * sizeof(int64_t) + PRIVOP_TEXT_SIZE,
+	       "struct privop has padding");
+
 /* /run is in memory, so records, counts and sentences in it are limited: a record of all processes
  * and tiers that a job can have takes 74 KiB. The number of directories that one keeper makes is
  * limited, too, also in tiers. */

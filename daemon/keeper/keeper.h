@@ -181,42 +181,92 @@ void ask_end(struct keeper *k, pid_t pid, int status);
 bool ask_is_pending(const struct keeper *k, pid_t pid);
 const struct helper_site *ask_get_site(const struct keeper *k);
 
+/* The operations of common/protocol/keeper-privops.h, which has their arguments and results. The
+ * comment on each one says what an attacker gains by it who has taken over the manager of a running
+ * job and chooses each field of the request. docs/attacks.md has the bounds, with their tests. */
+
+/* Gain: the settings of the site's configuration. */
 int privop_site(struct keeper *k, struct call *c);
+/* Gain: nothing: a descriptor that cannot be used for listing. */
 int privop_open_base(struct keeper *k, struct call *c);
+/* Gain: the list of names in a tier; a directory of root is a tier for root if it contains one
+ * of our names. */
 int privop_open_tier(struct keeper *k, struct call *c);
+/* Gain: the user of each job that has data on this node; its record, if the job is over. */
 int privop_open_dir(struct keeper *k, struct call *c);
+/* Gain: nothing: a clean-up can begin earlier. */
 int privop_close_dir(struct keeper *k, struct call *c);
+/* Gain: the ids of the jobs that have data on this node. */
 int privop_list(struct keeper *k, struct call *c);
+/* Gain: nothing that PRIVOP_OPEN_DIR does not show. */
 int privop_check_dir(struct keeper *k, struct call *c);
+/* Gain: empty directories with our names, PRIVOP_MAX_DIRS at most. */
 int privop_make_dir(struct keeper *k, struct call *c);
+/* Gain: a directory of this job, or one that was moved aside, gets another of our names, by
+ * which a clean-up finds it later. */
 int privop_rename(struct keeper *k, struct call *c);
+/* Gain: this job's files and empty directories disappear, and those that were moved aside. */
 int privop_remove(struct keeper *k, struct call *c);
+/* Gain: the text of a record, reason or count that is in a directory which is open. */
 int privop_open_file(struct keeper *k, struct call *c);
+/* Gain: a false record, reason or count for this job; in a clean-up, staging is off on the node
+ * for an hour. */
 int privop_write(struct keeper *k, struct call *c);
+/* Gain: a clean-up of this job waits until the keeper ends. */
 int privop_lock(struct keeper *k, struct call *c);
+/* Gain: false answers to this job's stagectl. */
 int privop_bind(struct keeper *k, struct call *c);
+/* Gain: a tmpfs for this job, as large as the node's memory; what is written to it is charged to
+ * the job. */
 int privop_memory(struct keeper *k, struct call *c);
+/* Gain: the same, or a tmpfs that is too small for the data. */
 int privop_resize(struct keeper *k, struct call *c);
+/* Gain: false data for this job's user, as from any FUSE file system of the user. */
 int privop_slot(struct keeper *k, struct call *c);
+/* Gain: this job's data disappears; a clean-up: that of jobs that are over. */
 int privop_detach(struct keeper *k, struct call *c);
+/* Gain: mounts in this job's tmpfs and tier, and in the data that its user keeps, disappear. */
 int privop_detach_below(struct keeper *k, struct call *c);
+/* Gain: this job's mounts are visible in a mount namespace of the node where the same run
+ * directory is. */
 int privop_repeat(struct keeper *k, struct call *c);
+/* Gain: the job sees a file that its user owns on the path of another dataset. */
 int privop_place(struct keeper *k, struct call *c);
+/* Gain: the number of requests that this job's image server has not answered. */
 int privop_open_waiting(struct keeper *k, struct call *c);
+/* Gain: this job's reads from an image fail. */
 int privop_abort(struct keeper *k, struct call *c);
+/* Gain: whether an account exists. */
 int privop_user(struct keeper *k, struct call *c);
+/* Gain: our programs run as the job's user, or our helper as the system user, with any numbers
+ * and paths as words; in a clean-up, three tasks of the helper run as any user. */
 int privop_spawn(struct keeper *k, struct call *c);
+/* Gain: the last child begins, or ends. */
 int privop_go(struct keeper *k, struct call *c);
+/* Gain: the start time of any process. */
 int privop_look(struct keeper *k, struct call *c);
+/* Gain: processes of the job's user end, also those of his other jobs; this job's keepers end. */
 int privop_kill(struct keeper *k, struct call *c);
+/* Gain: this job is not staged. */
 int privop_kill_children(struct keeper *k, struct call *c);
+/* Gain: the keeper runs on other CPUs. */
 int privop_follow(struct keeper *k, struct call *c);
+/* Gain: the command lines of all users, if the site hides them with hidepid=. */
 int privop_open_proc(struct keeper *k, struct call *c);
+/* Gain: the keeper's children run in this job's cgroups. */
 int privop_hold_group(struct keeper *k, struct call *c);
+/* Gain: the same. */
 int privop_enter_groups(struct keeper *k, struct call *c);
+/* Gain: what this job's processes do for staging ends; in the reaper's clean-up, that of any
+ * job. */
 int privop_remove_group(struct keeper *k, struct call *c);
+/* Gain: keeper and manager are charged to a cgroup that belongs to no job. */
 int privop_join_group(struct keeper *k, struct call *c);
+/* Gain: nothing: the descriptor stays with root. */
 int privop_open_log(struct keeper *k, struct call *c);
+/* Gain: false metrics of the node. */
 int privop_text(struct keeper *k, struct call *c);
+/* Gain: false lines in the site's log, KEEPER_MAX_LOG bytes at most. */
 int privop_log(struct keeper *k, struct call *c);
+/* Gain: the plugin gets a false reason for a failure. */
 int privop_answer(struct keeper *k, struct call *c);
