@@ -135,9 +135,16 @@ class Reporting(unittest.TestCase):
         self.merge("bench-b", {**ROW, "table": "images", "row": "other"}, machine=other)
         text = self.results()
         self.assertEqual(text.count("2 cores"), 1)
-        self.assertRegex(text, r'These results were measured on another machine on [0-9-]+: "Images, mounted"\.\n\nMachine: [^.]*64 cores')
+        self.assertRegex(text, r'These results were measured on another machine, or with other versions, on [0-9-]+: "Images,\smounted"\.\n\nMachine: [^.]*64 cores')
         self.merge("bench-b", {**ROW, "table": "images"})
         self.assertNotIn("64 cores", self.results())
+
+    def test_a_program_of_another_version_says_so(self):
+        self.merge("bench-a", ROW)
+        self.merge("bench-b", {**ROW, "table": "images"}, machine={**MACHINE, "versions": {"GNU tar": "1.99"}})
+        text = self.results()
+        self.assertIn("Versions: GNU tar 1.34.", text)
+        self.assertIn("Versions: GNU tar 1.99.", text)
 
     def test_the_machine_of_all_programs_is_named_once(self):
         other = {**MACHINE, "machine": {**MACHINE["machine"], "cores": 64}}

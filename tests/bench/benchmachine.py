@@ -5,9 +5,8 @@ import platform
 import re
 import subprocess
 
+GIT = ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always", "--dirty"]
 COMMANDS = {
-    "stage-data": ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always",
-                   "--dirty"],
     "GNU tar": ["tar", "--version"], "bsdtar": ["bsdtar", "--version"],
     "coreutils": ["cp", "--version"], "gzip": ["gzip", "--version"], "pigz": ["pigz", "--version"],
     "zstd": ["zstd", "--version"], "lz4": ["lz4", "--version"], "xz": ["xz", "--version"],
@@ -31,11 +30,9 @@ def first_line(argv):
     return ((r.stdout or r.stderr).splitlines() or [""])[0]
 
 
-def version(name, argv):
-    """The number in the first line that it says; for a word without one, the word."""
+def version(argv):
+    """The number in the first line that it says"""
     line = first_line(argv)
-    if name == "stage-data":
-        return line
     m = re.search(r"v?(\d+(\.\d+)+[^\s,;:)]*)", line)
     return m.group(1) if m else ""
 
@@ -72,7 +69,9 @@ def describe():
     memory = re.search(r"^MemTotal:\s*(\d+)", read("/proc/meminfo"), re.M)
     system = re.search(r'^PRETTY_NAME="(.*)"', read("/etc/os-release"), re.M)
     huge = re.search(r"\[(.*)\]", read("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
-    versions = {name: version(name, argv) for name, argv in COMMANDS.items()}
+    # After the first program, the tree is not clean any more: its results are in it
+    versions = {"stage-data": os.environ.get("STAGE_BENCH_VERSION") or first_line(GIT)}
+    versions |= {name: version(argv) for name, argv in COMMANDS.items()}
     return {
         "machine": {
             "processor": cpu.group(1) if cpu else platform.machine(),

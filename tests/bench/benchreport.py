@@ -40,19 +40,22 @@ def load(out):
         return {}
 
 
+def place_of(p):
+    return {key: p[key] for key in ("machine", "versions") if key in p}
+
+
 def merge(out, program, quick, lines, machine=None):
-    """A program that was measured on another machine than the first one brings its machine
-    along."""
+    """A program that was measured on another machine than the first one, or with other versions,
+    brings these along."""
     machine = machine or benchmachine.describe()
     all_ = load(out) or {**machine, "programs": {}}
-    own = {} if all_["machine"] == machine["machine"] else machine
+    own = {} if place_of(all_) == machine else machine
     rows = [json.loads(line) for line in lines if line.strip()]
     all_["programs"][program] = {"date": datetime.date.today().isoformat(), "quick": bool(quick), **own, "lines": rows}
-    if not own or all(p.get("machine") == own["machine"] for p in all_["programs"].values()):
+    if all(place_of(p) == machine for p in all_["programs"].values()):
         all_.update(machine)
         for p in all_["programs"].values():
-            if p.get("machine") == machine["machine"]:
-                del p["machine"], p["versions"]
+            del p["machine"], p["versions"]
     with open(out + "/performance.json.tmp", "w") as f:
         f.write(to_text(all_))
     os.rename(out + "/performance.json.tmp", out + "/performance.json")
@@ -204,7 +207,7 @@ def machine_of(all_):
     for p in all_["programs"].values():
         if "machine" in p:
             titles = dict.fromkeys(row["table"] for row in p["lines"] if "table" in row)
-            out += [wrapped(f"These results were measured on another machine on {p['date']}: " + ", ".join(
+            out += [wrapped(f"These results were measured on another machine, or with other versions, on {p['date']}: " + ", ".join(
                 f'"{TITLES.get(t, t[:1].upper() + t[1:])}"' for t in titles) + "."), "",
                 *(wrapped(line) for line in benchmachine.to_text(p).split("\n")), ""]
     if any(p["quick"] for p in all_["programs"].values()):
