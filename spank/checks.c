@@ -221,18 +221,12 @@ struct source_checks {
 	const struct client_args *args;
 };
 
-/* Returns a hint; also if a blank stands where a comma should separate two items. */
 static const char *get_hint(const struct source_checks *l, const struct dataset *d, char *buf,
 			    size_t size)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
 
 	dataset_slip_hint(l->value, (size_t)(d - l->list->items), buf, size);
-	if (*buf)
-		return buf;
-	snprintf(buf, size, "%s",
-		 strchr(d->source, ' ') ? "; a comma separates two items, a blank belongs to one"
-					: "");
 	return *buf || !cwd ? buf : dataset_name_hint(d, l->value, cwd, buf, size);
 }
 

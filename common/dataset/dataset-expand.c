@@ -29,8 +29,9 @@ static bool is_name_start(char c)
 }
 
 /* Reads the variable at "$NAME" or "${NAME}". Its name goes to buf. *lengthp: length including "$"
- * and braces. */
-static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp, struct error *err)
+ * and braces. escape: how a "$" is written that begins no variable. */
+static int read_variable(const char *p, const char *escape, char *buf, size_t size, size_t *lengthp,
+			 struct error *err)
 {
 	bool braced = p[1] == '{';
 	const char *name = p + 1 + braced;
@@ -39,11 +40,10 @@ static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp,
 	while (is_name_start(name[n]) || (n > 0 && strutil_is_digit(name[n])))
 		n++;
 	if (n == 0 || (braced && name[n] != '}'))
-		return dataset_refuse(
-			err,
-			"\"%.20s\" is no variable; write $VAR or ${VAR}, and a real $ "
-			"by a variable that holds it",
-			p);
+		return dataset_refuse(err,
+				      "\"%.20s\" is no variable; write $VAR or ${VAR}; a $ of "
+				      "a name is written %s",
+				      p, escape);
 	if (n >= size)
 		return dataset_refuse(err, "variable $%.20s... has too long a name", name);
 	memcpy(buf, name, n);
@@ -52,14 +52,15 @@ static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp,
 	return 0;
 }
 
-static int expand_variable(FILE *f, const char **pp, const struct env *env, struct error *err)
+static int expand_variable(FILE *f, const char **pp, const char *escape, const struct env *env,
+			   struct error *err)
 {
 	char name[256];
 	const char *value;
 	size_t length = 0;
 	int r;
 
-	r = read_variable(*pp, name, sizeof(name), &length, err);
+	r = read_variable(*pp, escape, name, sizeof(name), &length, err);
 	if (r < 0)
 		return r;
 	value = env->get(env->arg, name);
@@ -67,8 +68,8 @@ static int expand_variable(FILE *f, const char **pp, const struct env *env, stru
 		return dataset_refuse(
 			err,
 			"variable %s is not set here, where the job is submitted; set "
-			"and export it, or write the path (a $ of a name is written %%24)",
-			name);
+			"and export it, or write the path (a $ of a name is written %s)",
+			name, escape);
 	if (!text_is_clean(value, strlen(value), NULL))
 		return dataset_refuse(
 			err, "variable %s has a control byte or is no UTF-8; set it again", name);
@@ -94,8 +95,12 @@ static int expand_home(FILE *f, const char **pp, const struct env *env, struct e
 	return 0;
 }
 
-/* Replaces *textp by its expansion. variables: expand variables, too, and not only "~". */
-static int expand(char **textp, bool variables, const struct env *env, struct error *err)
+/* In a source, "%24" is a "$". In other texts, nothing but the value of a variable can have one. */
+#define ESCAPE_IN_SOURCE "%24"
+#define ESCAPE_ELSEWHERE "as a variable that contains it"
+
+/* Replaces *textp by its expansion. escape: NULL, or expand variables, too, and not only "~". */
+static int expand(char **textp, const char *escape, const struct env *env, struct error *err)
 {
 	const char *p = *textp;
 	char *out = NULL;
@@ -103,7 +108,7 @@ static int expand(char **textp, bool variables, const struct env *env, struct er
 	FILE *f;
 	int r = 0;
 
-	if (*p != '~' && !(variables && strchr(p, '$')))
+	if (*p != '~' && !(escape && strchr(p, '$')))
 		return 0;
 	f = open_memstream(&out, &size);
 	if (!f)
@@ -111,8 +116,8 @@ static int expand(char **textp, bool variables, const struct env *env, struct er
 	if (*p == '~')
 		r = expand_home(f, &p, env, err);
 	while (r == 0 && *p) {
-		if (variables && *p == '$')
-			r = expand_variable(f, &p, env, err);
+		if (escape && *p == '$')
+			r = expand_variable(f, &p, escape, env, err);
 		else
 			fputc(*p++, f);
 	}
@@ -216,7 +221,7 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 
 	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
 		return 0;
-	r = expand(&d->source, !d->expanded, env, err);
+	r = expand(&d->source, d->expanded ? NULL : ESCAPE_IN_SOURCE, env, err);
 	if (r < 0)
 		return r;
 	d->expanded = true;
@@ -237,7 +242,7 @@ static int expand_dest(struct dataset *d, const struct env *env, struct error *e
 
 	if (*d->dest != '$' && *d->dest != '~' && *d->dest != '/')
 		return 0;
-	r = expand(&d->dest, true, env, err);
+	r = expand(&d->dest, ESCAPE_ELSEWHERE, env, err);
 	if (r < 0)
 		return r;
 	if (*d->dest == '$' || *d->dest == '~')
@@ -255,7 +260,7 @@ static int expand_subdir(struct dataset *d, const struct env *env, struct error 
 
 	if (!d->subdir)
 		return 0;
-	r = expand(&d->subdir, true, env, err);
+	r = expand(&d->subdir, ESCAPE_ELSEWHERE, env, err);
 	return r < 0 ? r : dataset_subdir_check(d->subdir, err);
 }
 

@@ -57,6 +57,10 @@ int dataset_option_read_exclude(struct dataset *d, char *value, struct error *er
 /* Reads the name of a profile in ~/.aws. Returns -EINVAL for an invalid name. */
 int dataset_profile_read(struct dataset *d, const char *name);
 
+/* Returns the byte for which a code such as "%2C" at the beginning of text stands, in a source; NUL:
+ * text does not begin with a code. */
+char dataset_code_to_byte(const char *text);
+
 /* Decodes %2C %3A %2B %25 in place. */
 void dataset_decode(char *text);
 /* Writes text so that it can be decoded; commas inside {} are not encoded. */
@@ -85,6 +89,10 @@ size_t dataset_item_length(const char *text);
  * -ENOENT if no correction is known, or if the item may contain a secret. */
 #define DATASET_SLIP_SIZE 640
 int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE]);
+/* Returns whether text is an item without a mistake. */
+bool dataset_slip_is_item(const char *text);
+/* Returns whether text begins with an option or a DEST that is spelt correctly. */
+bool dataset_slip_is_option(const char *text);
 
 /* dataset-slip-words.c: return the correct form of a word that was probably meant as a DEST, as the
  * key of an option, or as an option with its value. NULL: the word is not known. */

@@ -218,8 +218,7 @@ static bool take(struct slip *s, char separator, char *word)
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
-/* Returns whether text begins with an option or a DEST that is spelt correctly. */
-static bool is_known(const char *text)
+bool dataset_slip_is_option(const char *text)
 {
 	size_t n = strcspn(text, SEPARATORS "=");
 	char word[16];
@@ -236,7 +235,8 @@ static bool is_known(const char *text)
 
 static bool ends_before_option(const char *text)
 {
-	return strchr("+;, ", *text) && is_known(text + 1 + strspn(text + 1, SEPARATORS));
+	return strchr("+;, ", *text) &&
+	       dataset_slip_is_option(text + 1 + strspn(text + 1, SEPARATORS));
 }
 
 /* A colon ends a source. Other separators end it only if an option follows. */
@@ -371,7 +371,7 @@ static bool copy_trimmed(char buf[static SLIP_SIZE], const char *text)
 	return true;
 }
 
-static bool is_accepted(const char *text)
+bool dataset_slip_is_item(const char *text)
 {
 	struct dataset d = { 0 };
 	char *copy = strdup(text);
@@ -410,70 +410,14 @@ int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE])
 	if (!copy_trimmed(copy, text))
 		return -ENOENT;
 	rest = read_early_dest(&s, copy);
-	rest = read_source(&s, read_name(&s, rest));
+	rest = read_name(&s, rest);
+	rest = read_source(&s, rest + strspn(rest, " \"'"));
 	if (!rest || !read_words(&s, rest))
 		return -ENOENT;
 	print_source(&s, source, sizeof(source));
 	n = snprintf(buf, DATASET_SLIP_SIZE, "%s%s%s%s%s%s%s", s.name, *s.name ? "=" : "", source,
 		     *s.dest || *s.options ? ":" : "", s.dest, *s.options ? ":" : "", s.options);
-	if (n >= DATASET_SLIP_SIZE || !strcmp(buf, text) || !is_accepted(buf))
+	if (n >= DATASET_SLIP_SIZE || !strcmp(buf, text) || !dataset_slip_is_item(buf))
 		return -ENOENT;
 	return 0;
-}
-
-/* --- a source that is not there ------------------------------------------------------------ */
-
-/* Gets the text of the item with that index. */
-static bool get_item(const char *value, size_t index, char buf[static SLIP_SIZE])
-{
-	size_t n = dataset_item_length(value);
-
-	for (; index > 0; index--) {
-		if (!value[n])
-			return false;
-		value += n + 1;
-		n = dataset_item_length(value);
-	}
-	if (n >= SLIP_SIZE)
-		return false;
-	memcpy(buf, value, n);
-	buf[n] = '\0';
-	return true;
-}
-
-/* Suggests one item instead of two if the second one is not a path by itself. */
-static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
-{
-	char first[SLIP_SIZE], second[SLIP_SIZE], both[2 * SLIP_SIZE], meant[DATASET_SLIP_SIZE];
-
-	if (!get_item(value, index, first) || !get_item(value, index + 1, second))
-		return false;
-	if (strpbrk(first, "?@") || strchr("/.~$@\"", *second) || strstr(second, "://"))
-		return false;
-	snprintf(both, sizeof(both), "%s,%s", first, second);
-	if (is_known(second) && dataset_slip_correct(both, meant) == 0) {
-		snprintf(buf, size, "; a comma begins another item: write '%s'", meant);
-		return true;
-	}
-	if (snprintf(both, sizeof(both), "%s%%2C%s", first, second) >= (int)sizeof(both))
-		return false;
-	/* "x=/p/a,y=/p/b" is two items */
-	if (strchr(first, ':') || strchr(second, '=') || !is_accepted(both))
-		return false;
-	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'",
-		 both);
-	return true;
-}
-
-char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size)
-{
-	char item[SLIP_SIZE], meant[DATASET_SLIP_SIZE];
-
-	buf[0] = '\0';
-	if (hint_comma(value, index, buf, size) ||
-	    (index > 0 && hint_comma(value, index - 1, buf, size)))
-		return buf;
-	if (get_item(value, index, item) && dataset_slip_correct(item, meant) == 0)
-		snprintf(buf, size, "; did you mean '%s'?", meant);
-	return buf;
 }

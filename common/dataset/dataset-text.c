@@ -61,6 +61,13 @@ static void decode(char *text, enum code_kind last, bool met[static N_CODE_KINDS
 	*out = '\0';
 }
 
+char dataset_code_to_byte(const char *text)
+{
+	size_t i = find_code(text, CODE_VARIABLE);
+
+	return i < N_CODES ? codes[i].byte : '\0';
+}
+
 void dataset_decode(char *text)
 {
 	bool met[N_CODE_KINDS] = { 0 };

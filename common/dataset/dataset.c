@@ -138,15 +138,33 @@ static struct dataset *list_append(struct dataset_list *list)
 	return &items[list->n_items++];
 }
 
+/* Returns the last "; write ..." of a message, or NULL. */
+static char *find_advice(char *text)
+{
+	char *found = NULL;
+
+	for (char *at = text; (at = strstr(at, "; write ")); at++)
+		found = at;
+	return found;
+}
+
 /* Adds a hint with the item that was probably meant: this piece alone, or joined with the one
- * before. */
+ * before. It replaces the advice in the message, except an alternative after ", or". */
 static void suggest(struct piece piece, struct error *err)
 {
-	char meant[DATASET_SLIP_SIZE];
+	char meant[DATASET_SLIP_SIZE], other[ERROR_MAX_SIZE] = "", *advice;
 	_cleanup_(freep) char *copy = strndup(piece.text, piece.n);
+	const char *alternative;
 
-	if (copy && dataset_slip_correct(copy, meant) == 0)
-		error_set_hint(err, -EINVAL, "write '%s'", meant);
+	if (!err || err->has_hint || !copy || dataset_slip_correct(copy, meant) < 0)
+		return;
+	advice = find_advice(err->text);
+	alternative = advice ? strstr(advice, ", or ") : NULL;
+	if (alternative)
+		strcpy(other, alternative);
+	if (advice)
+		*advice = '\0';
+	error_set_hint(err, -EINVAL, "write '%s'%s", meant, other);
 }
 
 /* before: the previous piece, if there is one. */

@@ -478,6 +478,24 @@ def file_of_another_machine(p):
     yield p.path("here")
 
 
+def pasted(name, text, files, item):
+    """The message ends with an item in quotes, which is pasted."""
+    def make(p):
+        for file in files:
+            p.write(file, b"1")
+        yield item
+        yield re.search(r"write '([^']*)'", p.text).group(1)
+    make.__name__ = name
+    case(text, has=None)(make)
+
+
+pasted("code_in_a_name", "%2C is read as ,", ["a%2Cb.csv"], "a%2Cb.csv")
+pasted("pattern_code_in_a_name", "%5B is read as [", ["run%5B1%5D.csv"], "run%5B1%5D.csv")
+pasted("comma_in_a_name", "a comma begins another item", ["a,b.csv"], "a,b.csv")
+pasted("semicolon_between_items", "a semicolon belongs to one", ["a.csv", "b.csv"], "a.csv;b.csv")
+pasted("blank_between_items", "a blank belongs to one", ["a.csv", "b.csv"], "a.csv b.csv")
+
+
 # ---- directories, sets, lists ----
 
 def tree(p, *names):

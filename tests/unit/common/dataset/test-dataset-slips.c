@@ -122,11 +122,31 @@ static const struct {
 	{ "/p/a:shm", 0, "" },
 	{ "x=/p/a,y=/p/b", 0, "" }, /* seen failing: it was taken for a name with a comma */
 	{ "x=/p/a,y=/p/b", 1, "" },
+	{ "x='/p/a'", 0, "; did you mean 'x=/p/a'?" },
+	{ "x.tar;y.zip", 0, "; a comma separates items, a semicolon belongs to one: for several, write 'x.tar,y.zip'" },
+	{ "/p/a:shm,/p/x.tar; /p/y.zip", 1, "; a comma separates items, a semicolon belongs to one: for several, write '/p/x.tar,/p/y.zip'" },
+	{ "x=a.tar b.tar", 0, "; a comma separates items, a blank belongs to one: for several, write 'x=a.tar,b.tar'" },
+	{ "/p/x.tar;", 0, "; did you mean '/p/x.tar'?" },
+	{ "/p/a%2Cb.tar:shm", 0, "; %2C is read as ,: if it is a part of the name, write '/p/a%252Cb.tar:shm'" },
+	{ "/p/run%5B1%5d", 0, "; %5B is read as [: if it is a part of the name, write '/p/run%255B1%255d'" },
+	{ "/p/100%.tar", 0, "" },
+	{ "/p/a%20b.tar", 0, "" },
 	{ "https://h/x?secret,b.tar", 0, "" },
 	{ "/p/a,https://h/x", 0, "" },
 	{ "/p/a", 7, "" },
 };
 /* clang-format on */
+
+static unsigned count(const char *text, const char *word)
+{
+	unsigned n = 0;
+
+	while ((text = strstr(text, word))) {
+		text++;
+		n++;
+	}
+	return n;
+}
 
 static void test_a_slip_is_answered_by_the_item_that_was_meant(void **state)
 {
@@ -141,6 +161,8 @@ static void test_a_slip_is_answered_by_the_item_that_was_meant(void **state)
 		assert_int_equal(r, -EINVAL);
 		if (!strstr(err.text, wanted))
 			fail_msg("%s: %s\n wanted %s", slips[i].typed, err.text, wanted);
+		if (count(err.text, "; write ") != 1)
+			fail_msg("%s: two pieces of advice: %s", slips[i].typed, err.text);
 		assert_int_equal(dataset_list_from_string(&list, slips[i].meant, NULL), 0);
 	}
 }
