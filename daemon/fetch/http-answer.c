@@ -137,8 +137,9 @@ static int check_body(struct http_answer *a)
 	if (!url_is_s3(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
-		return fatal(a,
-			     error_set_hint(a->err, -EIO, "tell the administrator of the server"));
+		return fatal(a, error_set_hint(a->err, -EIO,
+					       "download it by curl --compressed, and stage the "
+					       "file"));
 	}
 	return h->status == 206 ? check_part(a) : check_whole(a);
 }

@@ -176,17 +176,21 @@ const char *http_validator_for_range(const struct http_validator *v)
 	return v->modified[0] && is_plain(v->modified) ? v->modified : NULL;
 }
 
-/* Returns true if the list names an encoding. "aws-chunked" does not count: it describes how an
- * object was sent to S3, and some servers (Ceph) store the word and send it again. */
+/* Returns true if the list has an encoding of HTTP. Other words are mistakes, such as "utf-8" for the
+ * character set, or describe how an object was sent to S3 ("aws-chunked", which some servers store
+ * and send again). */
 static bool names_encoding(const char *list)
 {
+	static const char *const known[] = { "gzip",	   "x-gzip", "deflate",	  "compress",
+					     "x-compress", "br",     "zstd",	  "dcb",
+					     "dcz",	   "exi",    "aes128gcm", "pack200-gzip" };
 	size_t n;
 
 	for (; *list; list += n) {
 		n = strcspn(list, ", \t");
-		if (n > 0 && !(n == 8 && !strncasecmp(list, "identity", n)) &&
-		    !(n == 11 && !strncasecmp(list, "aws-chunked", n)))
-			return true;
+		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+			if (n == strlen(known[i]) && !strncasecmp(list, known[i], n))
+				return true;
 		n += strspn(list + n, ", \t");
 	}
 	return false;
