@@ -135,9 +135,18 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 		progress_update(run->progress, &run->list);
 }
 
+static uint64_t on_tick(void *arg)
+{
+	struct run *run = arg;
+
+	return run->progress ? progress_tick(run->progress, &run->list) : 0;
+}
+
 static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 {
 	struct rpc_handler h = { .on_message = on_dataset,
+				 .on_tick = on_tick,
+				 .first_tick_ms = PROGRESS_TICK_MS,
 				 .arg = run,
 				 .timeout_ms = run->timeout_ms };
 	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_WAIT, NULL, 0);

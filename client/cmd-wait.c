@@ -48,7 +48,8 @@ struct wait {
 	size_t n_names;
 	uint64_t timeout_ms;
 	bool any, all_nodes, quiet, hold, node_report, none_ok;
-	bool mute; /* a held task that is not the first of its node */
+	bool is_later_task; /* not the first task of its node */
+	bool mute;	    /* a held one of these */
 	const struct rpc *rpc;
 	struct snapshot_list list;
 	struct warnings warnings;
@@ -108,7 +109,8 @@ static int parse(struct wait *w, int argc, char **argv)
 	}
 	w->names = argv + optind;
 	w->n_names = (size_t)(argc - optind);
-	w->mute = w->hold && local_id && strcmp(local_id, "0");
+	w->is_later_task = local_id && strcmp(local_id, "0");
+	w->mute = w->hold && w->is_later_task;
 	return cmd_check_names(argv[0], w->names, w->n_names) ? 0 : STAGE_EXIT_USAGE;
 }
 
@@ -197,6 +199,13 @@ static uint64_t on_hold_tick(void *arg)
 	else
 		fprintf(stderr, "stage-data: waiting for the datasets of this job\n");
 	return HOLD_TICK_MS;
+}
+
+static uint64_t on_progress_tick(void *arg)
+{
+	struct wait *w = arg;
+
+	return progress_tick(w->progress, &w->list);
 }
 
 /* Asks each node with one step. The step gets this command's arguments, except those for this
@@ -367,6 +376,10 @@ static int cmd_wait_run(int argc, char **argv)
 	if (w.progress)
 		progress_set_nodes(w.progress,
 				   w.all_nodes && srun_is_needed() ? srun_get_n_nodes() ?: 1 : 0);
+	if (w.progress && !w.is_later_task) {
+		h.on_tick = on_progress_tick;
+		h.first_tick_ms = PROGRESS_TICK_MS;
+	}
 	if (w.all_nodes && srun_is_needed())
 		code = wait_all_nodes(&w, &h, &err);
 	else
@@ -396,7 +409,8 @@ const struct cmd cmd_wait = {
 	.help = "Blocks until the datasets named (without names: all of this job) are ready on "
 		"this\n"
 		"node, then prints their paths, one a line. Progress goes to stderr: a bar on a\n"
-		"terminal, else a line every 10 %. Warnings follow, each once in a job.\n"
+		"terminal, else a line every 10 % and every minute. Warnings follow, each once in\n"
+		"a job.\n"
 		"\n"
 		"  --timeout DURATION   give up after this time (90, 5m, 1h30m), exit status 124\n"
 		"  --any                until one of them is ready\n"

@@ -22,6 +22,7 @@
 #define BAR_CELLS 20
 #define MAX_TRACKED 256
 #define UNKNOWN_STEP (1ULL << 30) /* without a total, there is a line at 1, 2, 4, … GiB */
+#define SILENT_MS 60000		  /* a line is printed after that time without one */
 
 struct tracked {
 	char *key; /* node/name */
@@ -39,6 +40,7 @@ struct progress {
 	struct tracked tracked[MAX_TRACKED];
 	size_t n_tracked;
 	uint64_t start_ms;
+	uint64_t line_ms; /* when the last line was printed; 0: none */
 };
 
 int progress_new(struct progress **pp, FILE *f, enum progress_style style)
@@ -159,18 +161,19 @@ static struct tracked *get_tracked(struct progress *p, const char *node, const c
 	return t;
 }
 
-/* Prints "n1: a: ", or "a: " without a node. Escapes them, because the daemon may belong to another
- * user. */
-static void begin_line(FILE *f, const char *node, const char *name)
+/* Prints "n1: a: ", without the part that is "". Escapes them, because the daemon may belong to
+ * another user. */
+static void begin_line(struct progress *p, const char *node, const char *name)
 {
 	char text[512];
 
 	if (!*node)
 		node = output_get_step_node();
 	text_escape(text, sizeof(text), node, strlen(node));
-	fprintf(f, "%s%s", text, node[0] ? ": " : "");
+	fprintf(p->f, "%s%s", text, node[0] ? ": " : "");
 	text_escape(text, sizeof(text), name, strlen(name));
-	fprintf(f, "%s: ", text);
+	fprintf(p->f, "%s%s", text, name[0] ? ": " : "");
+	p->line_ms = clock_ms();
 }
 
 /* Returns whether a line is due: every 10 %, or without a total at 1, 2, 4, … GiB. */
@@ -196,7 +199,7 @@ static void print_line(struct progress *p, const char *node, const struct amount
 	if (!t || !is_due(t, a))
 		return;
 	amount_to_string(a, text, sizeof(text));
-	begin_line(p->f, node, a->label);
+	begin_line(p, node, a->label);
 	fprintf(p->f, "%s\n", text + strspn(text, " "));
 	fflush(p->f);
 }
@@ -219,7 +222,7 @@ static void print_end(struct progress *p, const struct snapshot *s)
 	if (!t || t->ended || s->state != STAGE_READY)
 		return;
 	t->ended = true;
-	begin_line(p->f, p->n_nodes ? s->node : "", s->name);
+	begin_line(p, p->n_nodes ? s->node : "", s->name);
 	fprintf(p->f, "ready, %s in %s\n", size_to_string(s->total ? s->total : s->bytes, size),
 		duration_to_tenths(s->elapsed_ms, time));
 	fflush(p->f);
@@ -282,7 +285,7 @@ static void print_nodes_end(struct progress *p, const struct summary *s)
 	if (!t || t->ended || s->n_states[STAGE_READY] < s->n_nodes || s->n_nodes < p->n_nodes)
 		return;
 	t->ended = true;
-	begin_line(p->f, "", s->name);
+	begin_line(p, "", s->name);
 	snprintf(text, sizeof(text), "ready on %zu %s, the slowest was %.255s, in %s", s->n_nodes,
 		 count_word(s->n_nodes, "node", "nodes"), s->slowest->node,
 		 duration_to_tenths(s->slowest->elapsed_ms, time));
@@ -301,7 +304,7 @@ static void print_nodes_line(struct progress *p, const struct summary *s)
 	amount_to_string(&a, amount, sizeof(amount));
 	snprintf(text, sizeof(text), "%s  %s, slowest %.255s", amount + strspn(amount, " "),
 		 summary_get_states(s, states), s->slowest->node);
-	begin_line(p->f, "", s->name);
+	begin_line(p, "", s->name);
 	end_line(p->f, text);
 }
 
@@ -339,6 +342,22 @@ void progress_update(struct progress *p, const struct snapshot_list *l)
 			print_line(p, p->n_nodes ? l->items[i].node : "", &a);
 		print_end(p, &l->items[i]);
 	}
+}
+
+uint64_t progress_tick(struct progress *p, const struct snapshot_list *l)
+{
+	char text[512];
+
+	if (p->style != PROGRESS_LINES)
+		return 0;
+	if (!p->line_ms || clock_ms() >= p->line_ms + SILENT_MS) {
+		progress_hold_text(l, text, sizeof(text)); /* names the node */
+		if (!text[0])
+			begin_line(p, "", "");
+		end_line(p->f, text[0] ? text : "waiting for the datasets");
+		p->line_ms = clock_ms();
+	}
+	return PROGRESS_TICK_MS;
 }
 
 void progress_set(struct progress *p, const char *label, uint64_t done, int percent)

@@ -1,6 +1,6 @@
 /*
- * progress-bar: shows the progress to people: a bar on a terminal, a line every 10 % elsewhere, and
- * a line now and then in a held job.
+ * progress-bar: shows the progress to people: a bar on a terminal, elsewhere a line every 10 % and
+ * at least one a minute, and a line now and then in a held job.
  */
 #pragma once
 
@@ -36,6 +36,13 @@ DEFINE_FREEP(struct progress, progress_free)
 
 /* Called after each change. Draws, if enough time has passed (a bar at most ten times a second). */
 void progress_update(struct progress *p, const struct snapshot_list *l);
+
+#define PROGRESS_TICK_MS 5000
+
+/* Called PROGRESS_TICK_MS after the start, and then after each returned time; 0: no more calls.
+ * Prints a line if there was none so far, or none for a minute. Otherwise, waiting for a slow
+ * source would look like a program that hangs. */
+uint64_t progress_tick(struct progress *p, const struct snapshot_list *l);
 
 /* Shows the progress of one task that is not a dataset: bytes done and percent (-1: unknown). The
  * rate and the ETA are computed from the time since progress_new(). */

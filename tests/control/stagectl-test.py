@@ -118,6 +118,19 @@ class Waiting(unittest.TestCase):
             self.assertEqual(r.stderr, "")
             self.assertEqual(d.requests[1]["progress"], "0")
 
+    def test_a_slow_source_is_no_silence(self):
+        """Into a file, nothing came before 10 %, and nothing at all where the source hangs: it looked like a program that hangs."""
+        go, ready = threading.Event(), (dataset("a", "ready"), done())
+        for begun, line in (((dataset("a", "staging", bytes=1, total=100),), "a 1 % (n1)\n"), ((), "waiting for the datasets\n")):
+            go.clear()
+            with FakeDaemon(wait=answer(*begun, go, *ready)) as d:
+                first = start("wait", STAGE_DATA_SOCKET=d.path, SLURM_LOCALID="0")
+                second = start("wait", STAGE_DATA_SOCKET=d.path, SLURM_LOCALID="1")
+                self.assertEqual(first.stderr.readline(), line)
+                go.set()
+                self.assertNotIn(line, second.communicate(timeout=10)[1])
+                self.assertNotIn(line, first.communicate(timeout=10)[1])
+
     def test_a_terminal_gets_a_bar_and_no_control_bytes(self):
         evil = "a: \x1b]0;owned\x07 \x9b2J"
         never = threading.Event()
@@ -1478,6 +1491,13 @@ class Running(unittest.TestCase):
         r = self.run_("--timeout", "1s", self.item(self.SLOW), "--", "echo", "started")
         self.assertEqual((r.returncode, r.stdout), (124, ""))
         self.assertIn("still to come: x", r.stderr)
+
+    def test_a_slow_run_says_what_it_waits_for(self):
+        """Fails where the first line comes at 10 %."""
+        p = self.start(self.item("facts.reserve1000.progress50.silent"), "--", "echo", "started")
+        self.assertRegex(p.stderr.readline(), r"^x 5 % \(")
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=30)
 
     def test_signals_while_staging_end_it(self):
         for sig in signal.SIGINT, signal.SIGTERM:
