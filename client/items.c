@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,7 +105,9 @@ usage:
 
 const char *items_get_user(void)
 {
+	static char number[16];
 	const struct passwd *pw = getpwuid(geteuid());
 
-	return pw ? pw->pw_name : "";
+	snprintf(number, sizeof(number), "%u", (unsigned)geteuid());
+	return pw ? pw->pw_name : number;
 }

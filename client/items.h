@@ -13,5 +13,5 @@ struct error;
 int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
 	       struct error *err);
 
-/* Returns the login name of this process's user, or "" if there is none. Lent. */
+/* Returns the login name of this process's user, or the uid in digits if there is none. Lent. */
 const char *items_get_user(void);

@@ -31,6 +31,7 @@
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 
 void plan_answer_deinit(struct plan_answer *a)
 {
@@ -46,9 +47,9 @@ static int admit(struct source_rules *a, const struct conf *conf, struct dataset
 		 const char *host, struct error *err)
 {
 	const struct group *gr = getgrgid(getgid());
-	_cleanup_(freep) char *group = strdup(gr ? gr->gr_name
-						 : ""); /* copied, because the next call overwrites
-							 * it */
+	/* copied, because the next call overwrites it */
+	_cleanup_(freep) char *group = gr ? strdup(gr->gr_name)
+					  : strutil_printf("%u", (unsigned)getgid());
 	char **groups = NULL;
 	size_t n_groups = 0;
 	struct source_rules_input in = { .conf = conf,

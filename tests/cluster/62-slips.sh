@@ -154,3 +154,17 @@ test_run_needs_no_rule_and_works_in_a_container() {
 	out=$(as_on alice n1 stagectl run --stage-data="t=$data/flat" -- true 2>&1) && fail "the rules do not hold"
 	assert_contains "$out" "this site allows no source"
 }
+
+# Seen failing where a run looks for a rule and does not obey it.
+test_rules_hold_for_run_where_the_site_says_so() {
+	local out
+
+	site_conf <<<$'[daemon]\nRunRules=yes'
+	sed -i "s|^Match=.*|Match=$data/flat/**\nMethods=copy\nTiers=shm|" "$base/etc/stage-data/stage-data.conf"
+	out=$(as_on alice n1 stagectl run -q --stage-data="t=$data/flat" -- bash -c 'ls $STAGE_DATA_PATH_T | wc -l')
+	assert_eq 10 "$out" files
+	out=$(as_on alice n1 stagectl run --stage-data="t=$data/flat::method=link" -- true 2>&1) && fail "the methods do not hold"
+	assert_contains "$out" "[source pfs]"
+	out=$(as_on alice n1 stagectl run --stage-data="t=$data/many.tar" -- true 2>&1) && fail "the paths do not hold"
+	assert_contains "$out" "no rule of the site matches"
+}

@@ -30,6 +30,24 @@ test_run_mounts_an_image() {
 	wait_until 5 no_run_is_left
 }
 
+# In a container, or where the directory service fails. Fails where a path of the site with %u is
+# explained for another directory than that in which data is staged.
+test_run_by_a_user_without_a_name() {
+	local out
+
+	site_conf <<<$'[tier scratch]\nKind=disk\nPath=/tmp/of-%u'
+	on n1 bash -c 'mkdir /tmp/of-987654 && chown 987654:987654 /tmp/of-987654'
+	at_end "on n1 rm -rf /tmp/of-987654"
+	out=$(on n1 setpriv --reuid 987654 --regid 987654 --clear-groups env HOME=/tmp "$prefix/bin/stagectl" run -q \
+		--stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/many:scratch" -- \
+		bash -c 'for p in $STAGE_DATA_PATH_T $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D; do cat $p/*/* | cksum; done; ls /tmp/of-987654' 2>&1)
+	assert_eq 3 "$(grep -c ' 4063000$' <<<"$out")" "contents: $out"
+	assert_contains "$out" $'\nstage-data-'
+	out=$(on n1 setpriv --reuid 987654 --regid 987654 --clear-groups env HOME=/tmp "$prefix/bin/stagectl" explain "$data/many:scratch" 2>&1)
+	assert_contains "$out" "plan  copy to scratch"
+	wait_until 5 no_run_is_left
+}
+
 # What users type to save what they have staged. Seen failing where the variable named a link: cp -r
 # and tar wrote that link, find and os.fwalk() found nothing.
 test_paths_of_a_run_are_directories_and_files() {
