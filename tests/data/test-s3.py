@@ -20,6 +20,7 @@ from harness import *  # noqa: E402
 from procmem import memory_has  # noqa: E402
 from s3home import *  # noqa: E402
 from s3server import *  # noqa: E402
+from tarcraft import *  # noqa: E402
 
 random.seed(3)
 BIG = random.randbytes(20 << 20)
@@ -46,6 +47,9 @@ def test_a_whole_bucket():
             with fetch("s3://b/", s, **how) as w:
                 w.ready()
                 assert read(w.path, "a") == b"a" and read(w.path, "d/b") == b"d/b"
+        with fetch("s3://b/*", s) as w:
+            w.ready()
+            assert os.listdir(w.path) == ["a"] and read(w.path, "a") == b"a"
 
 
 def test_what_is_stored_encoded_comes_as_it_is_stored():
@@ -54,9 +58,18 @@ def test_what_is_stored_encoded_comes_as_it_is_stored():
     with S3Server() as s:
         for key, word in (("p/a", "gzip"), ("p/b", "utf-8"), ("p/c", "")):
             s.put(key, gzip.compress(key.encode(), mtime=0), headers={"Content-Encoding": word} if word else {})
-        with fetch("s3://b/p/", s) as w:
-            w.ready()
-            assert all(read(w.path, n) == gzip.compress(b"p/" + n.encode(), mtime=0) for n in "abc")
+        for item in "s3://b/p/", "s3://b/p/*", "s3://b/p/{a,b,c}":
+            with fetch(item, s) as w:
+                w.ready()
+                assert all(read(w.path, n) == gzip.compress(b"p/" + n.encode(), mtime=0) for n in "abc"), item
+        for n in "abc":
+            with fetch(f"s3://b/p/{n}", s) as w:
+                w.ready()
+                assert read(w.path) == gzip.compress(b"p/" + n.encode(), mtime=0), n
+        for word in "gzip", "zstd", "utf-8":
+            with fetch(s.put("t.tar.gz", gzip.compress(tar(member(b"f", b"1"))), headers={"Content-Encoding": word}), s) as w:
+                w.ready()
+                assert read(w.path, "f") == b"1", word
 
 
 def test_what_is_archived_has_to_be_restored():
