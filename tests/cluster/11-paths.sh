@@ -9,6 +9,7 @@ paths_site() {
 	LogFile=/var/log/stage-data.log
 	[limits]
 	KeepFreeMemory=64M
+	MaxItems=64
 	[source pfs]
 	Match=/srv/pfs/**
 	[tier shm]
@@ -141,33 +142,52 @@ paths_same() {
 	assert_eq $(($# - 1)) "$(grep -c 'is compared$' <<<"$out")" "paths in: $out"
 }
 
+# paths_matrix: prints an item for each method in each tier
+paths_matrix() {
+	local tier kind
+
+	for tier in shm ssd scratch; do
+		echo "d_$tier=$paths_data/small:$tier"
+		echo "s_$tier=$paths_data/small/*:$tier"
+		for kind in tar zip sqsh; do
+			echo "${kind}_e_$tier=$paths_data/small.$kind:$tier:method=extract"
+			echo "${kind}_m_$tier=$paths_data/small.$kind:$tier:method=mount"
+		done
+	done
+	for kind in tar zip sqsh; do
+		echo "${kind}_m=$paths_data/small.$kind::method=mount"
+		echo "${kind}_k=$paths_data/small.$kind:ssd:method=mount+keep=1h"
+	done
+}
+
 readonly test_directories_are_real_for_each_method_and_tier_seconds=400
 test_directories_are_real_for_each_method_and_tier() {
-	local round
+	local round items
 
 	need_fuse
 	paths_site
 	paths_make_data
 	paths_compare
+	mapfile -t items < <(paths_matrix)
 	for round in first kept; do
-		paths_same "t=$paths_data/small.tar" "d=$paths_data/small" "dd=$paths_data/small:ssd" "td=$paths_data/small.tar:ssd" \
-			"tm=$paths_data/small.tar::method=mount" "m=$paths_data/small.sqsh" "ms=$paths_data/small.sqsh:shm" \
-			"me=$paths_data/small.sqsh::method=extract" "mh=$paths_data/small.sqsh:ssd:hydrate=copy" \
-			"k=$paths_data/small.tar:ssd:keep=1h" "mk=$paths_data/small.sqsh:ssd:keep=1h" "s=$paths_data/small.tar:scratch" \
-			"w=$paths_data/wrapped.tar::method=mount+subdir=outer/inner" "z=$paths_data/small.zip" \
-			"zm=$paths_data/small.zip::method=mount" "zd=$paths_data/small.zip:ssd" "tdm=$paths_data/small.tar:ssd:method=mount" \
-			"md=$paths_data/small.sqsh:ssd" "mc=$paths_data/small.sqsh:scratch" "dc=$paths_data/small:scratch" \
-			"ka=$paths_data/small:ssd:keep=1h" "p=$paths_data/small:/srv/local"
+		paths_same "t=$paths_data/small.tar" "${items[@]}" "hm=$paths_data/small.sqsh:ssd:hydrate=copy" \
+			"ht=$paths_data/small.tar:ssd:method=mount+hydrate=copy" "w=$paths_data/wrapped.tar::method=mount+subdir=outer/inner" \
+			"k=$paths_data/small.tar:ssd:keep=1h" "ka=$paths_data/small:ssd:keep=1h" "p=$paths_data/small:/srv/local"
 		echo "$round"
 	done
 	assert_nodes_fine
 }
 
 test_files_are_real_for_each_tier() {
+	local item
+
 	paths_site
 	paths_compare
 	paths_same "f=$data/flat/07.bin" "fd=$data/flat/07.bin:ssd" "fk=$data/flat/07.bin:ssd:keep=1h" "fs=$data/flat/07.bin:scratch"
 	paths_same "f=$data/flat/07.bin" "fk=$data/flat/07.bin:ssd:keep=1h"
+	for item in many.tar tree.zip; do # an archive as a file
+		paths_same "f=$data/$item:shm:method=copy" "fd=$data/$item:ssd:method=copy" "fs=$data/$item:scratch:method=copy"
+	done
 }
 
 test_a_link_stays_a_link() {
