@@ -324,12 +324,13 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 
 /* --- finding the copy ------------------------------------------------------------------------- */
 
-/* Returns whether the copy can be shared. A file that is fetched for a mount has no name that could
- * be moved. A tree without a complete count has no fingerprint that identifies it. */
+/* Returns whether the copy can be shared. With shard=, each node has files of its own. A file that
+ * is fetched for a mount has no name that could be moved. A tree without a complete count has no
+ * fingerprint that identifies it. */
 static bool is_possible(const struct ctx *ctx, const struct source *src, const struct facts *facts,
 			const struct plan *plan)
 {
-	if (ctx->policy.n_nodes < 2 || ctx->ds->hydrate)
+	if (ctx->policy.n_nodes < 2 || ctx->ds->hydrate || ctx->ds->shard != DATASET_SHARD_ALL)
 		return false;
 	if (src->is_remote ? plan->method == DATASET_METHOD_MOUNT
 			   : src->kind != SOURCE_FILE && !facts->counted)

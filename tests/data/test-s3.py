@@ -119,6 +119,35 @@ def test_keys_are_names_and_not_paths():
             fails("s3://b/pre/.*/x", s, r"s3://b/pre/\.\./x is outside of", rulematch="s3://b/pre/**")
 
 
+def test_shares_of_nodes_are_not_shared():
+    """Seen failing: on a tier that nodes share, one node's share was given to all of them."""
+    credentials()
+    base = scratch()
+
+    def worker(node, index, item, web):
+        def tierdir(m):
+            path = f"{base}/shared/stage-data-1-{node}"
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            return dict(op="tierdir", path=path, shared=f"{base}/shared/stage-data-1")
+        os.makedirs(f"{base}/{node}", exist_ok=True)
+        return Worker(item, base=f"{base}/{node}", answers={"tier": tierdir}, web=web, node=node, nodes=2,
+                      name=item[0], nodeindex=index)
+
+    with S3Server() as s, Server() as h:
+        for i in range(6):
+            s.put(f"p/s-{i}.tar", b"%d" % i)
+            h.add(f"/s-{i}.tar", b"%d" % i)
+        urls = h.url("/s-{0..5}.tar")
+        for item, web in (("a=s3://b/p/s-*.tar:scratch:shard=node", s.web()), ("b=s3://b/p/:scratch:shard=node", s.web()),
+                          (f"c={urls}:scratch:shard=node-even", h.rule()), (f"d={urls}:scratch:shard=node", h.rule())):
+            with worker("n1", 0, item, web) as a, worker("n2", 1, item, web) as b:
+                a.ready(), b.ready()
+                names = [set(os.listdir(w.path)) for w in (a, b)]
+                assert not names[0] & names[1], (item, names)
+                assert names[0] | names[1] == {f"s-{i}.tar" for i in range(6)}, (item, names)
+    remove(base)
+
+
 def test_a_session_has_a_token():
     credentials(token="tok/en+1==")
     with S3Server(token="tok/en+1==") as s:
