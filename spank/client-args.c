@@ -17,14 +17,25 @@
  * a refusal, or a refusal becomes a warning. */
 #define MAX_FILE (1024 * 1024)
 
+/* Of several values in one source, Slurm uses the last one. The command line wins over the
+ * environment, and both win over the script. Returns false if an earlier source gave a value. */
+static bool may_set(const struct client_args *args, unsigned *fromp)
+{
+	if (*fromp && *fromp != args->source)
+		return false;
+	*fromp = args->source;
+	return true;
+}
+
 /* Cuts a list that is too long after a complete name. */
 static void set_partition(struct client_args *args, const char *value)
 {
 	size_t size = sizeof(args->partition);
 	char *comma;
 
-	if (!value || (args->partition[0] && !args->last_wins))
+	if (!value || !may_set(args, &args->partition_from))
 		return;
+	args->partition[0] = '\0';
 	if (snprintf(args->partition, size, "%s", value) < (int)size)
 		return;
 	comma = strrchr(args->partition, ',');
@@ -38,28 +49,28 @@ static void set_array(struct client_args *args, const char *value)
 {
 	const char *limit = value ? strchr(value, '%') : NULL;
 
-	if (!value || args->array_given)
+	if (!value || !may_set(args, &args->array_from))
 		return;
-	args->array_given = true;
 	args->is_wide_array = strpbrk(value, ",-") && !(limit && !strcmp(limit, "%1"));
 }
 
-/* Both options may be given. For each of them, the first value counts. */
+/* Both options may be given; their names are added up. */
 static void set_gres(struct client_args *args, const char *value, bool tres)
 {
-	bool *givenp = tres ? &args->tres_given : &args->gres_given;
+	char *names = tres ? args->tres_names : args->gres_names;
 
-	if (!value || *givenp)
+	if (!value || !may_set(args, tres ? &args->tres_from : &args->gres_from))
 		return;
-	*givenp = true;
-	gres_add(args->gres, value, tres);
+	names[0] = '\0';
+	gres_add(names, value, tres);
+	strcpy(args->gres, args->gres_names);
+	gres_join(args->gres, args->tres_names);
 }
 
 static void set_memory(struct client_args *args, const char *value)
 {
-	if (!value || (args->memory_given && !args->last_wins))
+	if (!value || !may_set(args, &args->memory_from))
 		return;
-	args->memory_given = true;
 	if (parse_slurm_memory(value, &args->memory) < 0)
 		args->memory = 0;
 }
@@ -91,20 +102,19 @@ void client_args_read(struct client_args *args, const char *words, size_t size)
 {
 	const char *script;
 
-	/* If an option is given twice on the command line, Slurm uses the last value. */
-	args->last_wins = !args->partition[0];
+	args->source++;
 	script = sbatch_words_read(words, size, take, args);
-	args->last_wins = false;
 	if (script)
 		args->script = script;
 }
 
 void client_args_read_script(struct client_args *args, const char *text)
 {
+	args->source++;
 	(void)sbatch_words_read_script(text, take, args);
 }
 
-static void read_environment(struct client_args *args, const char *client)
+void client_args_read_environment(struct client_args *args, const char *client)
 {
 	static const char *const names[] = { "DEPENDENCY",   "BEGIN",	    "PARTITION",
 					     "ARRAY_INX",    "GRES",	    "TRES_PER_NODE",
@@ -114,6 +124,7 @@ static void read_environment(struct client_args *args, const char *client)
 							 : "SLURM";
 	char name[64];
 
+	args->source++;
 	args->partition_by_other |= getenv("SLURM_CLUSTERS") != NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const char *value;
@@ -126,7 +137,7 @@ static void read_environment(struct client_args *args, const char *client)
 			set_array(args, value);
 		else if (value && !strcmp(names[i], "MEM_PER_NODE"))
 			set_memory(args, value);
-		else if (value && strstr(names[i], "RES"))
+		else if (value && (!strcmp(names[i], "GRES") || !strcmp(names[i], "TRES_PER_NODE")))
 			set_gres(args, value, *names[i] == 'T');
 		else if (value &&
 			 (!strcmp(names[i], "RESERVATION") || !strcmp(names[i], "CLUSTERS")))
@@ -158,7 +169,7 @@ void client_args_get(struct client_args *args)
 	if (!words)
 		return;
 	client_args_read(args, words, size);
-	read_environment(args, program_invocation_short_name);
+	client_args_read_environment(args, program_invocation_short_name);
 	if (!strcmp(program_invocation_short_name, "sbatch") && !args->is_wrapped) {
 		script = read_text(args->script ? args->script : "/dev/stdin", &size);
 		args->partition_by_other |= !script;

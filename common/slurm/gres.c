@@ -24,19 +24,25 @@ static bool has(const char *names, const char *name, size_t n)
 	return false;
 }
 
-/* Adds one word: "nvme", "gpu:a100:4" or "nvme=1". */
-static void add_word(char names[static GRES_SIZE], const char *word)
+static void add_name(char names[static GRES_SIZE], const char *name, size_t n)
 {
-	const size_t n = strspn(word, letters), used = strlen(names);
+	const size_t used = strlen(names);
 	char *p = names + used;
 
-	if (n == 0 || !strchr(":=,", word[n]) ||
-	    (n == strlen("none") && !memcmp(word, "none", n)) || has(names, word, n) ||
-	    used + n + 2 > GRES_SIZE)
+	if (has(names, name, n) || used + n + 2 > GRES_SIZE)
 		return;
 	if (used)
 		*p++ = SEPARATOR;
-	*(char *)mempcpy(p, word, n) = '\0';
+	*(char *)mempcpy(p, name, n) = '\0';
+}
+
+/* Adds one word: "nvme", "gpu:a100:4" or "nvme=1". */
+static void add_word(char names[static GRES_SIZE], const char *word)
+{
+	const size_t n = strspn(word, letters);
+
+	if (n > 0 && strchr(":=,", word[n]) && !(n == strlen("none") && !memcmp(word, "none", n)))
+		add_name(names, word, n);
 }
 
 void gres_add(char names[static GRES_SIZE], const char *text, bool tres)
@@ -47,6 +53,12 @@ void gres_add(char names[static GRES_SIZE], const char *text, bool tres)
 		if (prefixed || !tres)
 			add_word(names, p + (prefixed ? strlen(PREFIX) : 0));
 	}
+}
+
+void gres_join(char names[static GRES_SIZE], const char *list)
+{
+	for (const char *p = list; *p; p = get_next(p, SEPARATOR))
+		add_name(names, p, (size_t)(strchrnul(p, SEPARATOR) - p));
 }
 
 bool gres_has(const char *names, const char *name)

@@ -17,6 +17,9 @@
  * which there is no room, is left out. */
 void gres_add(char names[static GRES_SIZE], const char *text, bool tres);
 
+/* Adds the names of another list. */
+void gres_join(char names[static GRES_SIZE], const char *list);
+
 /* Returns whether name is in the list. */
 bool gres_has(const char *names, const char *name);
 

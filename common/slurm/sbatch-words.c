@@ -10,6 +10,9 @@
 
 #include "common/util/cleanup.h"
 
+#define MAGIC "#SBATCH"
+
+static const char blanks[] = " \t\r\v\f";
 static const char flags_short[] = "EHhIkKlOQsuvVWXZ";
 
 static const char *const flags_long[] = {
@@ -118,7 +121,7 @@ static size_t split_line(const char *line, char *words)
 			quote = quote ? '\0' : *line;
 		else if (!quote && *line == '#')
 			break;
-		else if (quote || (*line != ' ' && *line != '\t'))
+		else if (quote || !strchr(blanks, *line))
 			words[n++] = *line;
 		else if (words[n - 1])
 			words[n++] = '\0';
@@ -126,6 +129,13 @@ static size_t split_line(const char *line, char *words)
 	if (words[n - 1])
 		words[n++] = '\0';
 	return n;
+}
+
+/* Returns whether a line is empty or a comment. sbatch stops reading at any other line. */
+static bool is_passed_over(const char *line)
+{
+	line += strspn(line, blanks);
+	return !*line || *line == '\n' || *line == '#';
 }
 
 static const char *next_line(const char *text)
@@ -138,13 +148,13 @@ static const char *next_line(const char *text)
 int sbatch_words_read_script(const char *text, sbatch_words_fn *fn, void *arg)
 {
 	for (; text && *text; text = next_line(text)) {
-		if (!strncmp(text, "#SBATCH", 7) && (text[7] == ' ' || text[7] == '\t')) {
+		if (!strncmp(text, MAGIC, strlen(MAGIC))) {
 			_cleanup_(freep) char *words = malloc(strcspn(text, "\n") + 3);
 
 			if (!words)
 				return -ENOMEM;
-			sbatch_words_read(words, split_line(text + 8, words), fn, arg);
-		} else if (*text != '#' && *text != '\n') {
+			sbatch_words_read(words, split_line(text + strlen(MAGIC), words), fn, arg);
+		} else if (!is_passed_over(text)) {
 			break;
 		}
 	}

@@ -71,7 +71,12 @@ static void test_script_lines(void **state)
 		{ "#!/bin/sh\ntrue\n#SBATCH -d afterok:1\n", false, "" }, /* too late */
 		{ "#!/bin/sh\n#SBATCHx -d afterok:1\n", false, "" },
 		{ "#!/bin/sh\n#SBATCH -p 'gpu' # -d 1\n", false, "gpu" },
-		{ "#!/bin/sh\n#SBATCH --partition=\"a,b\"\n#SBATCH -p c\n", false, "a,b" },
+		{ "#!/bin/sh\n#SBATCH --partition=\"a,b\"\n#SBATCH -p c\n", false, "c" },
+		/* sbatch reads on after lines of blanks and indented comments */
+		{ "#!/bin/sh\n  \n\t\r\n  # a remark\n#SBATCH -p gpu\n", false, "gpu" },
+		{ "#!/bin/sh\n  true # a remark\n#SBATCH -p gpu\n", false, "" },
+		{ "#SBATCH--begin=16:00\n#SBATCH-p gpu\n", true, "gpu" }, /* no blank */
+		{ "##SBATCH -p gpu\n", false, "" },
 		{ "#SBATCH -p gpu", false, "gpu" }, /* no newline */
 		{ "", false, "" },
 	};
@@ -108,6 +113,9 @@ static void test_arrays(void **state)
 		{ "sbatch job.sh", "#SBATCH --array=0-9\n", true },
 		{ "sbatch -a 7 job.sh", "#SBATCH --array=0-9\n", false },
 		{ "sbatch -a 0-9 job.sh", "#SBATCH -a 7\n", true },
+		{ "sbatch -a 7 --array=0-9 job.sh", "", true },
+		{ "sbatch --array=0-9 -a 7 job.sh", "", false },
+		{ "sbatch job.sh", "#SBATCH --array=7\n#SBATCH --array=0-9\n", true },
 		{ "sbatch job.sh", "true\n#SBATCH --array=0-9\n", false },
 		{ "sbatch --wrap=true job.sh", "", false },
 	};
@@ -138,6 +146,10 @@ static void test_gres(void **state)
 		{ "sbatch --gres=", "", "" },
 		{ "sbatch job.sh", "#SBATCH --gres=nvme:1\n", "nvme" },
 		{ "sbatch --gres=none job.sh", "#SBATCH --gres=nvme:1\n", "" },
+		{ "sbatch --gres=gpu:1 --gres=nvme:1 job.sh", "", "nvme" },
+		{ "sbatch --gres=gpu:1 --tres-per-node=gres/ssd:1 --gres=nvme:1 job.sh", "",
+		  "nvme+ssd" },
+		{ "sbatch job.sh", "#SBATCH --gres=gpu\n#SBATCH --gres=nvme\n", "nvme" },
 		{ "srun --gres=nvme:1 prog --gres=gpu", "", "nvme" },
 	};
 
@@ -162,6 +174,7 @@ static void test_memory_is_read_as_slurm_reads_it(void **state)
 		{ "sbatch --mem 2G job.sh", "#SBATCH --mem=1G\n", 2ull << 30 },
 		{ "sbatch job.sh", "#SBATCH --mem=512M\n", 512ull << 20 },
 		{ "sbatch --mem=4G --mem=1G job.sh", "", 1ull << 30 },
+		{ "sbatch job.sh", "#SBATCH --mem=4G\n#SBATCH --mem=1G\n", 1ull << 30 },
 		{ "sbatch --mem=0 job.sh", "#SBATCH --mem=1G\n", 0 },
 		{ "sbatch --mem=lots job.sh", "", 0 },
 		{ "sbatch --mem-per-cpu=1G job.sh --mem=1G", "", 0 },
@@ -228,6 +241,61 @@ static void test_others_may_choose_the_partition(void **state)
 	}
 }
 
+/* Each variable has the meaning of one option. A reservation was taken for a gres. */
+static void test_slurms_variables_are_read(void **state)
+{
+	static const struct {
+		const char *client, *name, *value;
+		struct client_args expect;
+	} cases[] = {
+		{ "sbatch", "SBATCH_RESERVATION", "course", { .partition_by_other = true } },
+		{ "salloc", "SALLOC_RESERVATION", "course", { .partition_by_other = true } },
+		{ "srun", "SLURM_RESERVATION", "course", { .partition_by_other = true } },
+		{ "sbatch", "SBATCH_CLUSTERS", "other", { .partition_by_other = true } },
+		{ "salloc", "SLURM_CLUSTERS", "other", { .partition_by_other = true } },
+		{ "sbatch", "SBATCH_GRES", "gpu:1", { .gres = "gpu" } },
+		{ "sbatch", "SBATCH_TRES_PER_NODE", "gres/ssd:1", { .gres = "ssd" } },
+		{ "sbatch", "SBATCH_PARTITION", "gpu", { .partition = "gpu" } },
+		{ "sbatch", "SBATCH_ARRAY_INX", "0-9", { .is_wide_array = true } },
+		{ "sbatch", "SBATCH_MEM_PER_NODE", "1G", { .memory = 1ull << 30 } },
+		{ "sbatch", "SBATCH_DEPENDENCY", "afterok:1", { .starts_later = true } },
+		{ "sbatch", "SBATCH_BEGIN", "16:00", { .starts_later = true } },
+		{ "sbatch", "SALLOC_PARTITION", "gpu", { 0 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct client_args *e = &cases[i].expect;
+		struct client_args args = { 0 };
+
+		assert_int_equal(setenv(cases[i].name, cases[i].value, 1), 0);
+		client_args_read_environment(&args, cases[i].client);
+		unsetenv(cases[i].name);
+		if (strcmp(args.gres, e->gres) || strcmp(args.partition, e->partition) ||
+		    args.partition_by_other != e->partition_by_other ||
+		    args.is_wide_array != e->is_wide_array || args.memory != e->memory ||
+		    args.starts_later != e->starts_later)
+			fail_msg("%s: gres '%s', partition '%s', by other %d", cases[i].name,
+				 args.gres, args.partition, args.partition_by_other);
+	}
+}
+
+/* A variable comes between the command line and the script. */
+static void test_variables_win_over_the_script(void **state)
+{
+	struct client_args args;
+	char buf[64];
+
+	read_line(&args, "sbatch --gres=nvme job.sh", buf);
+	assert_int_equal(setenv("SBATCH_GRES", "gpu", 1), 0);
+	assert_int_equal(setenv("SBATCH_PARTITION", "a", 1), 0);
+	client_args_read_environment(&args, "sbatch");
+	unsetenv("SBATCH_GRES");
+	unsetenv("SBATCH_PARTITION");
+	client_args_read_script(&args, "#SBATCH -p b --gres=ssd\n#SBATCH -p c\n");
+	assert_string_equal(args.partition, "a");
+	assert_string_equal(args.gres, "nvme");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +306,8 @@ int main(void)
 		cmocka_unit_test(test_gres),
 		cmocka_unit_test(test_memory_is_read_as_slurm_reads_it),
 		cmocka_unit_test(test_the_command_line_wins_over_the_script),
+		cmocka_unit_test(test_slurms_variables_are_read),
+		cmocka_unit_test(test_variables_win_over_the_script),
 		cmocka_unit_test(test_long_lines_and_bytes_without_end_are_survived),
 	};
 
