@@ -192,13 +192,13 @@ static void set_signals(const sigset_t *set, struct sigaction saved[static 3], s
 	sigprocmask(SIG_UNBLOCK, set, mask);
 }
 
-/* Returns the exit status of stagectl, or -1. */
+/* Returns the status of wait(2), or -errno. */
 static int run_stagectl(enum wait_ready hold, char **envp)
 {
 	struct sigaction saved[3];
 	pid_t pid, parent = getpid();
 	sigset_t ending, mask;
-	int status = -1;
+	int err = 0, status = 0;
 
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGTERM);
@@ -210,13 +210,34 @@ static int run_stagectl(enum wait_ready hold, char **envp)
 			_exit(1);
 		exec_stagectl(hold, envp);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (pid < 0)
+		err = -errno;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+		if (errno == EINTR)
+			continue;
+		err = -errno;
+		break;
+	}
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	sigaction(SIGTERM, &saved[0], NULL);
 	sigaction(SIGINT, &saved[1], NULL);
 	sigaction(SIGCHLD, &saved[2], NULL);
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return err < 0 ? err : status;
+}
+
+/* stagectl itself prints why the datasets are not ready, but not if it could not run to its end. */
+static void say_no_end(spank_t sp, int status)
+{
+	char why[128];
+
+	if (status < 0)
+		snprintf(why, sizeof(why), "stagectl could not be started: %s", strerror(-status));
+	else if (WIFSIGNALED(status))
+		snprintf(why, sizeof(why), "stagectl was ended by signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		return;
+	wait_ready_say(sp, "cannot wait for the datasets", why);
 }
 
 void wait_ready_task(spank_t sp)
@@ -224,6 +245,7 @@ void wait_ready_task(spank_t sp)
 	_cleanup_(step_freep) struct step *step = NULL;
 	char **envp = NULL;
 	enum wait_ready hold;
+	int status;
 
 	if (step_new(&step, sp) < 0)
 		return;
@@ -234,7 +256,10 @@ void wait_ready_task(spank_t sp)
 		_exit(1);
 	if (spank_get_item(sp, S_JOB_ENV, &envp) != ESPANK_SUCCESS || !envp)
 		return;
-	if (run_stagectl(hold, envp) != 0)
+	status = run_stagectl(hold, envp);
+	if (status != 0) {
+		say_no_end(sp, status);
 		_exit(1);
+	}
 	step_env_refresh(sp, step); /* the daemon may have written more variables since */
 }

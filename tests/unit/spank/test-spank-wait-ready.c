@@ -175,6 +175,9 @@ static void test_a_failure_ends_the_task(void **state)
 		write_text(RUNDIR_SOCK, "");
 		write_stagectl(bodies[i]);
 		assert_int_equal(run_task(text, sizeof(text)), 1);
+		if (i == 2)
+			assert_string_equal(text, "stage-data: cannot wait for the datasets on n7: "
+						  "stagectl was ended by signal 9 (Killed)\n");
 	}
 	wait_ready_program = "/nowhere/stagectl";
 	assert_int_equal(run_task(text, sizeof(text)), 1);
