@@ -29,6 +29,13 @@ static const char *get_value(const char *word, const char *key)
 	return !strncasecmp(word, key, n) && word[n] == '=' ? word + n + 1 : NULL;
 }
 
+static bool is_set(const char *word, const char *key)
+{
+	const char *value = get_value(word, key);
+
+	return value && *value;
+}
+
 /* "Include FILE", where FILE may stand beside the one that names it */
 static int include(struct reading *r, const char *path, const char *file, unsigned depth)
 {
@@ -55,8 +62,8 @@ static int read_line(struct reading *r, const char *path, char *line, unsigned d
 		return word ? include(r, path, word, depth) : 0;
 	}
 	for (; word; word = strtok_r(NULL, blanks, &rest)) {
-		value = get_value(word, "JobSubmitPlugins");
-		r->may_change |= value && *value;
+		r->may_change |= is_set(word, "JobSubmitPlugins") ||
+				 is_set(word, "CliFilterPlugins");
 		value = get_value(word, "PartitionName");
 		partition = value ? value : partition;
 		value = get_value(word, "Default");
@@ -64,6 +71,37 @@ static int read_line(struct reading *r, const char *path, char *line, unsigned d
 			r->is_found = snprintf(r->name, r->size, "%s", partition) < (int)r->size;
 	}
 	return 0;
+}
+
+/* Returns the length of the line without the "\" at its end, outside of a comment, by which the next
+ * line continues it; or 0. */
+static size_t find_continuation(const char *line)
+{
+	size_t n = strcspn(line, "#\r\n");
+
+	while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+		n--;
+	return n > 0 && line[n - 1] == '\\' ? n - 1 : 0;
+}
+
+/* Reads a line and the lines that continue it. Returns false at the end of the file. */
+static bool next_line(FILE *f, char **linep, size_t *sizep)
+{
+	_cleanup_(freep) char *more = NULL;
+	size_t size = 0, n;
+	char *joined;
+
+	if (getline(linep, sizep, f) < 0)
+		return false;
+	while ((n = find_continuation(*linep)) > 0 && getline(&more, &size, f) >= 0) {
+		joined = realloc(*linep, n + strlen(more) + 1);
+		if (!joined)
+			return false;
+		strcpy(joined + n, more);
+		*linep = joined;
+		*sizep = n + strlen(more) + 1;
+	}
+	return true;
 }
 
 static int read_file(struct reading *r, const char *path, unsigned depth)
@@ -75,7 +113,7 @@ static int read_file(struct reading *r, const char *path, unsigned depth)
 
 	if (!f)
 		return depth < MAX_DEPTH ? -errno : -ELOOP;
-	while (err == 0 && getline(&line, &size, f) >= 0)
+	while (err == 0 && next_line(f, &line, &size))
 		err = read_line(r, path, line, depth);
 	return err;
 }

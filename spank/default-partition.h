@@ -11,7 +11,8 @@
 
 /*
  * The partition with Default=YES in the file at path and in what it includes, to name. -ENOENT:
- * there is none; -EAGAIN: a plugin of the controller may choose another one (JobSubmitPlugins=);
+ * there is none; -EAGAIN: a plugin of the controller or of sbatch may choose another one
+ * (JobSubmitPlugins=, CliFilterPlugins=);
  * -errno: a file can't be read.
  */
 int default_partition_read(const char *path, char *name, size_t size);

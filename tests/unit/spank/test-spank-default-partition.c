@@ -30,6 +30,15 @@ static void test_the_default_partition_is_found(void **state)
 		{ "include more.conf\n", "PartitionName=c State=UP Default=YES\n", "c", 0 },
 		{ "Include none.conf\n", "", "", -ENOENT },
 		{ "PartitionName=a Default=YES\nJobSubmitPlugins=lua\n", "", "", -EAGAIN },
+		{ "PartitionName=a Default=YES\nCliFilterPlugins=cli_filter/lua\n", "", "",
+		  -EAGAIN },
+		{ "CliFilterPlugins=syslog,user_defaults\nPartitionName=a Default=YES\n", "", "",
+		  -EAGAIN },
+		{ "CliFilterPlugins=\nPartitionName=a Default=YES\n", "", "a", 0 },
+		{ "PartitionName=a \\\n  Nodes=ALL \\\n  Default=YES\n", "", "a", 0 },
+		{ "PartitionName=a Nodes=n1\\\n,n2 Default=YES\n", "", "a", 0 },
+		{ "PartitionName=a \\ # more\nDefault=YES\n", "", "a", 0 },
+		{ "PartitionName=a # ends here \\\nDefault=YES\n", "", "", -ENOENT },
 		{ "Include slurm.conf\n", "", "", -ELOOP },
 	};
 	char dir[] = "/tmp/default-partition.XXXXXX", path[512], command[512];
