@@ -1,6 +1,7 @@
 #include "spank/cli-filter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +35,26 @@ static bool open_notes(void)
 	return false;
 }
 
+/* After `ulimit -f 0`, a write is refused, and SIGXFSZ would end sbatch. */
+static bool write_note(char origin, const char *value)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction saved;
+	bool written;
+
+	sigaction(SIGXFSZ, &ignore, &saved);
+	written = fd_write_all(notes, &origin, 1) == 0 &&
+		  fd_write_all(notes, value, strlen(value) + 1) == 0;
+	sigaction(SIGXFSZ, &saved, NULL);
+	return written;
+}
+
 void cli_filter_note(char origin, const char *value)
 {
 	if (spank_context() != S_CTX_ALLOCATOR || strcmp(program_invocation_short_name, "sbatch") ||
 	    incomplete)
 		return;
-	if (open_notes() && fd_write_all(notes, &origin, 1) == 0 &&
-	    fd_write_all(notes, value, strlen(value) + 1) == 0)
+	if (open_notes() && write_note(origin, value))
 		return;
 	free(cli_filter_take());
 	incomplete = true;

@@ -305,7 +305,8 @@ static void forget_outer_job(void)
 		char name[256];
 		size_t n = strcspn(*e, "=");
 
-		if (strncmp(*e, prefix, sizeof(prefix) - 1) || n >= sizeof(name)) {
+		/* unsetenv() does not remove an entry without '='. */
+		if (strncmp(*e, prefix, sizeof(prefix) - 1) || !(*e)[n] || n >= sizeof(name)) {
 			e++;
 			continue;
 		}

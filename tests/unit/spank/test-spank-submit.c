@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -27,6 +28,8 @@ struct client {
 	const char *env[8]; /* NAME, VALUE, ... */
 	const char *answer; /* of a cli_filter, NULL: the site has none */
 	uid_t uid;	    /* of another user, 0: stays */
+	bool no_equals;	    /* the environment has an entry without '=' */
+	bool no_file_size;  /* as after `ulimit -f 0` */
 	bool control_is_full;
 	bool shows_env; /* what stands in the environment afterwards */
 };
@@ -91,9 +94,21 @@ static void show_env(FILE *out)
 	fputc('\n', out);
 }
 
+/* execve() passes such an entry on. */
+static void add_entry_without_equals(void)
+{
+	static char *entries[1000] = { (char *)"STAGE_DATA_X" };
+
+	for (size_t i = 0; environ[i] && i < ARRAY_SIZE(entries) - 2; i++)
+		entries[i + 1] = environ[i];
+	environ = entries;
+}
+
 static void client_main(const struct client *c, FILE *out) __attribute__((noreturn));
 static void client_main(const struct client *c, FILE *out)
 {
+	struct rlimit files;
+
 	fake_reset(c->context);
 	fake.control_is_full = c->control_is_full;
 	assert_int_equal(chdir(dir), 0);
@@ -101,6 +116,11 @@ static void client_main(const struct client *c, FILE *out)
 		assert_int_equal(setresuid(c->uid, c->uid, c->uid), 0);
 	for (size_t i = 0; i + 1 < ARRAY_SIZE(c->env) && c->env[i]; i += 2)
 		setenv(c->env[i], c->env[i + 1], 1);
+	if (c->no_equals)
+		add_entry_without_equals();
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &files), 0);
+	if (c->no_file_size)
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, files.rlim_max }), 0);
 	program_invocation_short_name = (char *)c->program;
 	submit_init();
 	options_register(NULL);
@@ -108,6 +128,7 @@ static void client_main(const struct client *c, FILE *out)
 	if (c->answer)
 		filter(c, out);
 	submit_post_opt(NULL, conf_path);
+	setrlimit(RLIMIT_FSIZE, &files); /* for out */
 	assert_null(getenv(SUBMIT_NOTES_ENV));
 	fprintf(out, "%s%s", fake.control ? fake.control : "nothing", fake.log[0] ? "\n" : "");
 	fputs(fake.log, out);
@@ -522,6 +543,32 @@ static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 	assert_string_equal(text, "nothing");
 }
 
+static void test_an_entry_without_equals_is_passed_over(void **state)
+{
+	const struct client c = { .program = "sbatch",
+				  .context = S_CTX_ALLOCATOR,
+				  .env = { "SLURM_JOB_ID", "17", "STAGE_DATA_DIR", "/x" },
+				  .no_equals = true };
+	char text[8192];
+
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "nothing");
+}
+
+/* The limit is for the job's files; sbatch itself writes none. */
+static void test_a_limit_for_files_does_not_end_sbatch(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	const struct client c = {
+		.program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a, .no_file_size = true
+	};
+	char text[8192];
+	const int r = run_client(&c, text, sizeof(text));
+
+	if (r != 0 || !strstr(text, "a.tar"))
+		fail_msg("%d: %s", r, text);
+}
+
 /* A node whose slurmd has not loaded the plugin runs the job with what left the client. */
 static void test_the_variables_lead_nowhere_until_a_node_sets_them(void **state)
 {
@@ -683,6 +730,8 @@ int main(void)
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
 		cmocka_unit_test(test_inside_a_job),
 		cmocka_unit_test(test_a_job_submitted_from_a_job_asks_for_itself),
+		cmocka_unit_test(test_an_entry_without_equals_is_passed_over),
+		cmocka_unit_test(test_a_limit_for_files_does_not_end_sbatch),
 		cmocka_unit_test(test_a_filter_of_the_site_reads_what_was_given_and_answers),
 		cmocka_unit_test(test_the_variables_lead_nowhere_until_a_node_sets_them),
 		cmocka_unit_test(test_salloc_says_that_its_shell_is_not_held),
