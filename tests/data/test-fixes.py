@@ -484,7 +484,7 @@ def pasted(name, text, files, item):
         for file in files:
             p.write(file, b"1")
         yield item
-        yield re.search(r"write '([^']*)'", p.text).group(1)
+        yield re.search(r"write 'x=([^']*)'", p.text).group(1)
     make.__name__ = name
     case(text, has=None)(make)
 
