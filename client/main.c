@@ -87,16 +87,20 @@ static int print_help_of(const char *name)
 	return STAGE_EXIT_OK;
 }
 
-/* Returns whether --help is one of the command's own options. These end at "--". For commands that
- * run another command or script, they end at the first word. */
+/* Returns whether the command runs another command or script, whose options begin at the first
+ * word. That command gets the environment unchanged. */
+static bool ends_at_word(const struct cmd *cmd)
+{
+	return cmd == &cmd_run || cmd == &cmd_submit;
+}
+
+/* Returns whether --help is one of the command's own options. These end at "--". */
 static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 {
-	bool ends_at_word = cmd == &cmd_run || cmd == &cmd_submit;
-
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return true;
-		if (argv[i][0] != '-' && ends_at_word)
+		if (argv[i][0] != '-' && ends_at_word(cmd))
 			return false;
 	}
 	return false;
@@ -121,7 +125,8 @@ static int dispatch(int argc, char **argv)
 		return unknown_command(argv[1]);
 	if (wants_help(cmd, argc - 1, argv + 1))
 		return print_help_of(cmd->name);
-	srun_resolve_job_id();
+	if (!ends_at_word(cmd))
+		srun_resolve_job_id();
 	return cmd->run(argc - 1, argv + 1);
 }
 

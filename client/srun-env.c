@@ -9,6 +9,9 @@
 #include "client/srun.h"
 
 #include <string.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
 
 static const char *const kept[] = {
 	"SLURM_JOB_ID=",
@@ -46,13 +49,35 @@ static const char *const dropped[] = {
 	"SLURM_",
 };
 
+/* These variables do not belong to a job. */
+static const char *const of_no_job[] = {
+	"SLURM_JOB_ID=", "SLURM_CLUSTER_NAME=", "SLURM_CLUSTERS=", "SLURM_CONF=", "SLURM_JWT=",
+};
+
+static const char *const of_job[] = { "SLURM_", "SLURMD_",
+				      "STAGE_DATA_SOCKET=", "STAGE_DATA_DIR=" };
+
+static bool begins_with_one(const char *variable, const char *const *texts, size_t n_texts)
+{
+	for (size_t i = 0; i < n_texts; i++)
+		if (!strncmp(variable, texts[i], strlen(texts[i])))
+			return true;
+	return false;
+}
+
+void srun_forget_own_job(void)
+{
+	size_t n = 0;
+
+	for (char **e = environ; *e; e++)
+		if (begins_with_one(*e, of_no_job, ARRAY_SIZE(of_no_job)) ||
+		    !begins_with_one(*e, of_job, ARRAY_SIZE(of_job)))
+			environ[n++] = *e;
+	environ[n] = NULL;
+}
+
 bool srun_keeps_variable(const char *variable)
 {
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-		if (!strncmp(variable, kept[i], strlen(kept[i])))
-			return true;
-	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-		if (!strncmp(variable, dropped[i], strlen(dropped[i])))
-			return false;
-	return true;
+	return begins_with_one(variable, kept, ARRAY_SIZE(kept)) ||
+	       !begins_with_one(variable, dropped, ARRAY_SIZE(dropped));
 }

@@ -53,13 +53,22 @@ uint32_t srun_get_n_nodes(void)
 	return sum ? sum : 1;
 }
 
+static bool knows_n_nodes(void)
+{
+	return srun_get_n_components() > 1 || srun_get_component_nodes(0, 1);
+}
+
+/* In an ssh session on a node of the job, users set only SLURM_JOB_ID. The socket of this node then
+ * exists, but the job may have other nodes. */
 bool srun_is_needed(void)
 {
 	const uint32_t n = srun_get_n_nodes();
 	char path[PATH_MAX];
 
-	return n > 1 || (n == 1 && !getenv("SLURMD_NODENAME") &&
-			 rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
+	if (n != 1 || getenv("SLURMD_NODENAME"))
+		return n > 1;
+	return !knows_n_nodes() ||
+	       (rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
 }
 
 static int set_number(const char *name, unsigned value)
@@ -70,7 +79,7 @@ static int set_number(const char *name, unsigned value)
 	return setenv(name, text, 1) < 0 ? -errno : 0;
 }
 
-void srun_resolve_job_id(void)
+static void resolve_job_id(void)
 {
 	const char *job = getenv("SLURM_JOB_ID");
 	const char *const argv[] = { "squeue", "-h", "-o", "%A", "-j", job, NULL };
@@ -83,6 +92,14 @@ void srun_resolve_job_id(void)
 		return;
 	if (sscanf(text, "%u", &id) == 1)
 		(void)set_number("SLURM_JOB_ID", id);
+}
+
+void srun_resolve_job_id(void)
+{
+	resolve_job_id();
+	/* Slurm sets both variables. A user who names another job changes only the first one. */
+	if (get_number("SLURM_JOBID") && get_number("SLURM_JOBID") != get_number("SLURM_JOB_ID"))
+		srun_forget_own_job();
 }
 
 int srun_refuse(struct error *err, enum stage_exit code, const char *text)
@@ -141,7 +158,7 @@ int srun_learn_n_nodes(struct error *err)
 	uint32_t first = 0;
 	char *save = NULL;
 
-	if (srun_get_n_components() > 1 || srun_get_component_nodes(0, 1))
+	if (knows_n_nodes())
 		return 0;
 	if (capture_slurm(argv, SQUEUE_MS, &text) == 0)
 		for (char *line = strtok_r(text, "\n", &save); line;

@@ -22,7 +22,8 @@ uint32_t srun_get_component_nodes(uint32_t component, uint32_t n);
 int srun_learn_n_nodes(struct error *err);
 
 /* Sets SLURM_JOB_ID to the number that Slurm's own variable would have. Users copy the number of a
- * job from squeue, which prints 24_0 for a task of an array and 24+1 for a component. */
+ * job from squeue, which prints 24_0 for a task of an array and 24+1 for a component. If it is not
+ * the job of this process, the variables of that job are removed. */
 void srun_resolve_job_id(void);
 
 /* Sets err to code and text. Returns code. */

@@ -27,9 +27,10 @@ struct srun_request {
  * job. */
 uint32_t srun_get_n_nodes(void);
 
-/* Returns whether the job has a node other than this one. If there is no socket here and this
- * process was not started by slurmd, as in salloc's shell on a login node, this machine is not a
- * node of the job, so a single node also counts. */
+/* Returns whether the job has a node other than this one, or may have one: if this process was not
+ * started by slurmd, and only SLURM_JOB_ID is set, the number of nodes is unknown. If there is no
+ * socket here and this process was not started by slurmd, as in salloc's shell on a login node,
+ * this machine is not a node of the job, so a single node also counts. */
 bool srun_is_needed(void);
 
 /*
@@ -51,6 +52,10 @@ void srun_say_rest(const char *rest, void (*say)(const char *fmt, ...));
  * contains the result.
  */
 int srun_report(struct kv *request, uint64_t patience_ms, bool warnings);
+
+/* Removes Slurm's and our variables of the job that this process belongs to, except
+ * SLURM_JOB_ID. */
+void srun_forget_own_job(void);
 
 /* Returns whether the step may inherit this variable. Most of Slurm's variables would change how
  * the step is created. */

@@ -1085,6 +1085,45 @@ class WholeJob(unittest.TestCase):
                 self.assertEqual(r.returncode, code, r.stderr)
                 self.assertIn(sentence, r.stderr)
 
+    def answer_squeue(self, text):
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write(f"#!/bin/sh\nprintf '%b' '{text}'\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+
+    def test_a_session_that_knows_only_the_number_asks_all_nodes(self):
+        """The socket of this node exists. Seen failing: status printed this node alone, and exited with 0."""
+        self.answer_squeue("7 7 2\\n")
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as here, \
+                FakeDaemon(status=answer(dataset("a", "failed"), done())) as there:
+            v = self.variables({"n1": here.path, "n2": there.path}, STAGE_DATA_SOCKET=here.path)
+            del v["SLURM_JOB_NUM_NODES"]
+            r = stagectl("status", "--all-nodes", **v)
+        self.assertRegex(r.stdout, r"(?m)^n1 .*ready")
+        self.assertRegex(r.stdout, r"(?m)^n2 .*failed")
+        self.assertEqual(r.returncode, 1, r.stderr)
+
+    def test_another_job_is_asked_without_the_variables_of_this_job(self):
+        """Seen failing: with one node in this job, its own socket was asked, and otherwise as many nodes as it has."""
+        self.answer_squeue("8 8 2\\n")
+        with FakeDaemon(status=answer(dataset("own", "ready"), done())) as own, \
+                FakeDaemon(status=answer(dataset("other", "ready"), done())) as other:
+            for n in 1, 3:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.log)
+                v = self.variables({"n1": other.path, "n2": other.path}, STAGE_DATA_SOCKET=own.path, SLURM_JOB_ID=8,
+                                   SLURM_JOBID=7, SLURMD_NODENAME="n9", SLURM_STEP_ID=0, SLURM_JOB_NODELIST="n9",
+                                   SLURM_CONF="/x")
+                v["SLURM_JOB_NUM_NODES"] = n
+                r = stagectl("status", "--all-nodes", **v)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(re.findall(r"(?m)^(n\d) +(\w+) +ready", r.stdout), [("n1", "other"), ("n2", "other")])
+                call, = self.calls()
+                self.assertIn("--nodes=2", call["options"])
+                self.assertFalse({"SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_STEP_ID"} & set(call["env"]))
+                self.assertIn("SLURM_CONF", call["env"])
+            v.update(SLURM_JOBID=8, SLURM_JOB_NUM_NODES=1)  # both are this job: its own variables count
+            self.assertIn("own", stagectl("status", "--all-nodes", **v).stdout)
+
     def test_progress_of_each_dataset_comes_through(self):
         """Seen failing with one clock for all datasets of a node: of several that move at the same time
         only the first one was ever told of."""
