@@ -11,6 +11,7 @@
 #include "client/output.h"
 #include "client/srun-nodes.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/strutil.h"
 #include "stage-build.h"
 
@@ -134,6 +135,7 @@ int main(int argc, char **argv)
 {
 	int code;
 
+	fd_fill_standard();
 	/* If the parent has set SIGCHLD to be ignored, waitpid() would not work. */
 	signal(SIGCHLD, SIG_DFL);
 	code = dispatch(argc, argv);

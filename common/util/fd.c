@@ -22,6 +22,15 @@
 
 #define MAX_RAISED 65536
 
+void fd_fill_standard(void)
+{
+	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+			return;
+}
+
 int fd_write_all(int fd, const void *data, size_t size)
 {
 	const char *p = data;

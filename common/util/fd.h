@@ -29,6 +29,11 @@ int fd_read_file(int fd, size_t max, char **datap, size_t *sizep);
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 
+/* Opens those of stdin, stdout and stderr that the parent has closed, so that no other file gets
+ * their numbers. As with a closed descriptor, a read of stdin fails, and so does a write to the
+ * others. */
+void fd_fill_standard(void);
+
 /* Opens the file or directory of fd again, with another offset, access mode and read-ahead state
  * (O_CLOEXEC is added). fd may be O_PATH. Returns an fd or -errno. */
 int fd_reopen(int fd, int flags);

@@ -1547,6 +1547,15 @@ class Running(unittest.TestCase):
             self.assertEqual((p.returncode, out), (130, ""))
             self.assertEqual(self.left(), set())
 
+    def test_closed_descriptors_change_nothing(self):
+        """Seen failing: the lock of the run directory had number 0 or 1, the cleaner lost it when it detached, and
+        stagectl did not wait for the end of the data."""
+        for closed in "<&-", ">&-", "<&- >&-", "<&- >&- 2>&-":
+            r = subprocess.run(["sh", "-c", f'"$0" run -q "$1" -- sh -c "exit 7" {closed}', STAGECTL,
+                                self.item("facts.reserve1000.link.stays")], env=environment(**self.variables()),
+                               timeout=60, capture_output=True, text=True)
+            self.assertEqual((r.returncode, r.stdout, self.left()), (7, "", set()), closed)
+
     def test_signals_are_passed_on(self):
         script = "trap 'echo got; exit 9' {}; echo up; while :; do sleep 0.05; done"
         for name in "INT", "TERM", "HUP", "USR1", "USR2":

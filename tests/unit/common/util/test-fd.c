@@ -232,6 +232,30 @@ static void test_a_limit_is_raised_and_never_lowered(void **state)
 	setrlimit(RLIMIT_NOFILE, &before);
 }
 
+/* Seen failing without it: the next file that is opened gets the number of stdin or stdout. */
+static void test_closed_standard_descriptors_are_filled(void **state)
+{
+	int kept[3], r[3], next;
+	char c = 'x';
+
+	for (int fd = 0; fd < 3; fd++)
+		kept[fd] = fcntl(fd, F_DUPFD, 3);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	fd_fill_standard();
+	next = open("/dev/null", O_RDONLY);
+	r[0] = (int)read(0, &c, 1);
+	r[1] = (int)write(1, &c, 1);
+	r[2] = (int)write(2, &c, 1);
+	close(next);
+	for (int fd = 0; fd < 3; fd++) {
+		dup2(kept[fd], fd);
+		close(kept[fd]);
+		assert_int_equal(r[fd], -1); /* as with a closed one */
+	}
+	assert_true(next > 2);
+}
+
 int main(void)
 {
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
@@ -241,6 +265,7 @@ int main(void)
 		SCRATCH(test_files_are_read_whole_or_refused),
 		SCRATCH(test_pieces_are_read_and_written_at_their_offsets),
 		cmocka_unit_test(test_a_limit_is_raised_and_never_lowered),
+		cmocka_unit_test(test_closed_standard_descriptors_are_filled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
