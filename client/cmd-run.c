@@ -13,6 +13,7 @@
 #include "client/run-command.h"
 #include "client/run-session.h"
 #include "client/snapshot.h"
+#include "client/waitloop.h"
 #include "client/warnings.h"
 #include "common/config/conf.h"
 #include "common/config/spec.h"
@@ -217,6 +218,18 @@ static void tell_warnings(struct run *run, const struct run_session *s)
 	warnings_print(stderr, &run->warnings, &run->list, "stagectl");
 }
 
+/* The terminal has not sent a signal that is pending to COMMAND, which does not exist yet. So the
+ * signal ends this process, as it does while data is staged. */
+static int start_command(const struct run *run, const struct run_session *s)
+{
+	if (waitloop_is_interrupted()) {
+		output_error("interrupted");
+		return STAGE_EXIT_INTERRUPTED;
+	}
+	umask(run->umask);
+	return run_command(run->command, s->is_masked ? &s->old_mask : NULL);
+}
+
 static int run_in_session(struct run *run, struct run_session *s)
 {
 	struct error err = ERROR_INIT;
@@ -235,16 +248,15 @@ static int run_in_session(struct run *run, struct run_session *s)
 		output_error("%s", err.text);
 		return code;
 	}
-	umask(run->umask);
-	return run_command(run->command, &s->old_mask);
+	return start_command(run, s);
 }
 
-static int run_without_data(const struct run *run, const struct error *err)
+static int run_without_data(const struct run *run, const struct run_session *s,
+			    const struct error *err)
 {
 	int code = output_fail(err);
 
-	umask(run->umask);
-	return run->keep_going ? run_command(run->command, NULL) : code;
+	return run->keep_going ? start_command(run, s) : code;
 }
 
 static int cmd_run_run(int argc, char **argv)
@@ -263,7 +275,7 @@ static int cmd_run_run(int argc, char **argv)
 	run.umask = umask(077);
 	if (run_dir_set_base(run.dir, &err) < 0 ||
 	    run_session_open(&session, &run.place, spec, &err) < 0)
-		code = run_without_data(&run, &err);
+		code = run_without_data(&run, &session, &err);
 	else
 		code = run_in_session(&run, &session);
 	run_session_close(&session);
@@ -282,7 +294,9 @@ const struct cmd cmd_run = {
 		"data, and\n"
 		"exits with COMMAND's status (128 + n for a signal). INT, TERM, HUP, USR1 and USR2 "
 		"are\n"
-		"passed on to COMMAND. If staging fails, COMMAND is not started.\n"
+		"passed on to COMMAND. Before COMMAND starts, INT, TERM and HUP end stagectl, and "
+		"USR1\n"
+		"and USR2 are kept for COMMAND. If staging fails, COMMAND is not started.\n"
 		"\n"
 		"Under srun, the first task of each node stages for its node. The other tasks wait "
 		"for it\n"

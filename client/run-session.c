@@ -7,8 +7,9 @@
  * the launcher says there are: a command that is through at once must not take the data away from
  * under a task that is still being started.
  *
- * INT, TERM and HUP are blocked while a daemon is being started: killed between that and the lease
- * we would leave a daemon that nobody ends. They are seen by the first wait that follows.
+ * INT, TERM and HUP are blocked while a daemon is started: a process that they ended between that
+ * and the lease would leave a daemon that nobody ends. The next wait reads them. USR1 and USR2 are
+ * for COMMAND. They are blocked until it exists, and are then passed on.
  */
 #include "client/run-session.h"
 
@@ -134,18 +135,27 @@ static int open_blocked(struct run_session *s, const struct run_place *place, co
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 	sigset_t set;
-	int r;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
 	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
-	r = open_blocked(s, place, spec, err);
-	if (r < 0)
-		sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-	return r;
+	s->is_masked = true;
+	return open_blocked(s, place, spec, err);
+}
+
+/* A USR1 or USR2 that came without COMMAND is discarded, because it would end this process and
+ * replace its exit status. */
+static void restore_signals(struct run_session *s)
+{
+	if (!s->is_masked)
+		return;
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
+	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	s->is_masked = false;
 }
 
 void run_session_close(struct run_session *s)
@@ -164,8 +174,8 @@ void run_session_close(struct run_session *s)
 	if (last && !run_dir_wait_gone(&s->dir, CLEANUP_S))
 		output_error("%s is not gone after %d s; the next 'stagectl run' removes it",
 			     s->dir.path, CLEANUP_S);
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 out:
+	restore_signals(s);
 	run_dir_close(&s->dir);
 	fd_closep(&s->report_fd);
 }

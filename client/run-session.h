@@ -7,6 +7,7 @@
 #pragma once
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/rpc.h"
@@ -19,8 +20,8 @@ struct run_session {
 	struct rpc *lease; /* stays open: the daemon counts these connections */
 	struct rpc *rpc;   /* for all other requests */
 	int report_fd;	   /* of a cleaner that this process has started; -1: another process has */
-	sigset_t old_mask; /* signal mask for the command; during the session, INT, TERM and HUP are
-			    * blocked */
+	bool is_masked;	   /* INT, TERM, HUP, USR1 and USR2 are blocked */
+	sigset_t old_mask; /* if is_masked: the signal mask for the command */
 };
 
 #define RUN_SESSION_NONE                                                                           \
@@ -29,7 +30,8 @@ struct run_session {
 	}
 
 /* Blocks until a daemon has accepted the lease, for at most half a minute. spec: text of
- * common/config/spec.h, used if this process starts the daemon. */
+ * common/config/spec.h, used if this process starts the daemon. Also blocks signals, until
+ * run_session_close(). */
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err);
 

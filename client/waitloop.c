@@ -2,15 +2,26 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/cleanup.h"
 #include "common/util/fd.h"
 
 #define WAITLOOP_MAX_FDS 256
 
-static const int default_signals[] = { SIGINT, SIGTERM, 0 };
+/* Adds the signals that end a client. A script's shell ignores INT for a command in the background,
+ * and nohup ignores HUP. While such a signal is blocked, a signalfd would read it, so it is left
+ * out. */
+static void add_ending_signals(sigset_t *set)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(set, signals[i]);
+}
 
 int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms)
 {
@@ -18,8 +29,10 @@ int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms)
 
 	*l = (struct waitloop)WAITLOOP_CLOSED;
 	sigemptyset(&set);
-	for (const int *s = signals ? signals : default_signals; *s; s++)
-		sigaddset(&set, *s);
+	if (!signals)
+		add_ending_signals(&set);
+	for (; signals && *signals; signals++)
+		sigaddset(&set, *signals);
 	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (l->signal_fd < 0)
 		return -errno;
@@ -35,6 +48,17 @@ void waitloop_close(struct waitloop *l)
 	close(l->signal_fd);
 	l->signal_fd = -1;
 	sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+}
+
+bool waitloop_is_interrupted(void)
+{
+	sigset_t ending, pending;
+
+	sigemptyset(&ending);
+	sigemptyset(&pending);
+	add_ending_signals(&ending);
+	sigpending(&pending);
+	return sigandset(&pending, &pending, &ending) == 0 && !sigisemptyset(&pending);
 }
 
 const sigset_t *waitloop_get_mask(const struct waitloop *l)

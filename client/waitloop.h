@@ -1,12 +1,14 @@
 /*
- * waitloop: waits for descriptors, a deadline, a tick and the signals that end a client. INT and
- * TERM (and other signals that the caller names) are blocked while it is open, and are reported by
- * the return value. So a client can clean up, and no signal is lost between a check and a wait.
+ * waitloop: waits for descriptors, a deadline, a tick and the signals that end a client. INT,
+ * TERM and HUP (or the signals that the caller names) are blocked while it is open, and are
+ * reported by the return value. So a client can clean up, and no signal is lost between a check and
+ * a wait.
  */
 #pragma once
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/signalfd.h>
@@ -26,8 +28,8 @@ struct waitloop {
 	struct signalfd_siginfo signal;
 };
 
-/* signals: a list that ends with 0; NULL: INT and TERM. timeout_ms: 0 for none. Returns 0 or
- * -errno. */
+/* signals: a list that ends with 0; NULL: those of INT, TERM and HUP that are not ignored.
+ * timeout_ms: 0 for none. Returns 0 or -errno. */
 int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms);
 
 /* Closing twice is allowed, and so is closing a loop that is set to WAITLOOP_CLOSED. */
@@ -36,6 +38,9 @@ int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms);
 		.signal_fd = -1                                                                    \
 	}
 void waitloop_close(struct waitloop *l);
+
+/* Returns whether INT, TERM or HUP is pending and not ignored. */
+bool waitloop_is_interrupted(void);
 
 /* Returns the signal mask from before waitloop_open(); for child processes. */
 const sigset_t *waitloop_get_mask(const struct waitloop *l);

@@ -183,7 +183,7 @@ class Waiting(unittest.TestCase):
     def test_signals_end_it_at_once(self):
         never = threading.Event()
         with FakeDaemon(wait=answer(never)) as d:
-            for sig in signal.SIGINT, signal.SIGTERM:
+            for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
                 for args in ["wait"], ["wait", "--hold"]:
                     n = len(d.requests)
                     p = start(*args, STAGE_DATA_SOCKET=d.path)
@@ -191,6 +191,22 @@ class Waiting(unittest.TestCase):
                     p.send_signal(sig)
                     self.assertEqual(p.wait(10), 130)
                     p.communicate()
+
+    def test_an_ignored_signal_does_not_end_it(self):
+        """A shell ignores SIGINT for a command in the background, and nohup ignores SIGHUP. Seen failing: ^C in the
+        terminal ended a wait in the background."""
+        go = threading.Event()
+        with FakeDaemon(wait=answer(dataset("a", "staging"), go, dataset("a", "ready"), done())) as d:
+            p = subprocess.Popen(["sh", "-c", "trap '' INT TERM HUP; exec \"$0\" wait", STAGECTL], text=True,
+                                 env=environment(STAGE_DATA_SOCKET=d.path), stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, preexec_fn=reset_signals)
+            wait_for(lambda: d.requests, what="the request")
+            for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+                p.send_signal(sig)
+            time.sleep(0.3)
+            go.set()
+            out, err = p.communicate(timeout=20)
+            self.assertEqual((p.returncode, out), (0, "/run/x/t/data/a\n"), err)
 
     def test_a_dead_daemon_ends_it(self):
         with FakeDaemon(wait=answer(dataset("a", "staging"), None)) as d:
@@ -1539,13 +1555,38 @@ class Running(unittest.TestCase):
         p.communicate(timeout=30)
 
     def test_signals_while_staging_end_it(self):
-        for sig in signal.SIGINT, signal.SIGTERM:
+        for sig in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
             p = self.start(self.item(self.SLOW), "--", "echo", "started")
             self.assertIn("x: 41 %", p.stderr.readline())
             p.send_signal(sig)
             out, _ = p.communicate(timeout=30)
             self.assertEqual((p.returncode, out), (130, ""))
             self.assertEqual(self.left(), set())
+
+    def test_a_signal_that_came_before_the_command_ends_it(self):
+        """With --keep-going, staging may fail while one is pending. Seen failing: the command ran."""
+        def before():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            os.kill(os.getpid(), signal.SIGTERM)
+        r = subprocess.run([STAGECTL, "run", "--keep-going", "--dir", "/nonexistent", self.item(), "--", "echo", "up"],
+                           env=environment(**self.variables()), timeout=30, capture_output=True, text=True,
+                           preexec_fn=before)
+        self.assertEqual((r.returncode, r.stdout), (130, ""), r.stderr)
+
+    def test_signals_for_the_command_wait_for_it(self):
+        """USR1 and USR2 while data is staged. Seen failing: they ended stagectl without a message."""
+        for sig in signal.SIGUSR1, signal.SIGUSR2:
+            p = self.start(self.item("facts.reserve1000.progress410.sleep1500.link.ready"), "--", "sleep", "60")
+            self.assertIn("x: 41 %", p.stderr.readline())
+            p.send_signal(sig)
+            p.communicate(timeout=30)
+            self.assertEqual(p.returncode, 128 + sig)  # of sleep
+            self.assertEqual(self.left(), set())
+            p = self.start(self.item("facts.progress410.sleep1500.error7"), "--", "echo", "started")
+            self.assertIn("x: ", p.stderr.readline())
+            p.send_signal(sig)
+            out, err = p.communicate(timeout=30)
+            self.assertEqual((p.returncode, out), (7, ""), err)
 
     def test_closed_descriptors_change_nothing(self):
         """Seen failing: the lock of the run directory had number 0 or 1, the cleaner lost it when it detached, and
