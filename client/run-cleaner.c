@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 
 #define LOG_NAME "log"
 #define FIRST_FREE_FD 16
+#define MIN_FDS 64
 
 /* Uses the names of the node and of the step's nodes; a run that srun has not started has this
  * node only. */
@@ -91,8 +93,10 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 	spec = fcntl(spec_fd, F_DUPFD, FIRST_FREE_FD);
 	sock = fcntl(listen_fd, F_DUPFD, FIRST_FREE_FD);
 	if (spec < 0 || sock < 0 || dup2(spec, KEEPER_FD_SPEC) < 0 ||
-	    dup2(sock, KEEPER_FD_LISTEN) < 0)
+	    dup2(sock, KEEPER_FD_LISTEN) < 0) {
+		fprintf(stderr, "descriptors of stagingd: %s\n", strerror(errno));
 		_exit(126);
+	}
 	close(KEEPER_FD_SOCKET);
 	fd_close_from(KEEPER_FD_LISTEN + 1);
 	if (cmd_get_conf())
@@ -112,7 +116,7 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
  * cleaner, so the cleaner ignores it. stagingd and its workers inherit this; they end after the
  * last lease.
  */
-static void detach(const struct run_dir *d)
+static void detach(const struct run_dir *d, int report_fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int log = openat(d->fd, LOG_NAME,
@@ -120,10 +124,10 @@ static void detach(const struct run_dir *d)
 
 	setsid();
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-	    dup2(log >= 0 ? log : null, 2) < 0)
+	    dup2(log >= 0 ? log : null, 2) < 0 || chdir("/") < 0) {
+		dprintf(report_fd, "detach: %s\n", strerror(errno));
 		_exit(126);
-	if (chdir("/") < 0)
-		_exit(126);
+	}
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
@@ -154,10 +158,11 @@ static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spe
 	pid_t pid;
 
 	prctl(PR_SET_NAME, "stagectl-clean");
+	fd_raise_limit();
 	keys_forget_env(); /* the command keeps the keys; stagingd asks for them when it needs
 			    * them */
 	signal(SIGPIPE, SIG_IGN);
-	detach(d);
+	detach(d, report_fd);
 	pid = fork();
 	if (pid == 0)
 		exec_daemon(daemon, d, job_id, spec_fd, listen_fd, self);
@@ -176,6 +181,17 @@ static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spe
 	_exit(0);
 }
 
+static int check_limit(struct error *err)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max >= MIN_FDS)
+		return 0;
+	return error_exit(err, STAGE_EXIT_NO_STAGING, EMFILE,
+			  "the limit of open files (ulimit -Hn) is %llu, and stagingd needs %d",
+			  (unsigned long long)limit.rlim_max, MIN_FDS);
+}
+
 int run_cleaner_start(struct run_dir *d, uint32_t job_id, const char *spec, int *report_fdp,
 		      struct error *err)
 {
@@ -189,6 +205,8 @@ int run_cleaner_start(struct run_dir *d, uint32_t job_id, const char *spec, int 
 
 	if (cmd_get_helper(daemon, sizeof(daemon), "stagingd") < 0 || access(daemon, X_OK) < 0)
 		return error_errno(err, errno, "%s", daemon);
+	if (check_limit(err) < 0)
+		return -EMFILE;
 	spec_fd = make_spec_fd(spec, err);
 	if (spec_fd < 0)
 		return spec_fd;

@@ -313,15 +313,20 @@ bool run_dir_wait_gone(const struct run_dir *d, unsigned timeout_s)
 {
 	struct sigaction act = { .sa_handler = on_alarm }, old;
 	_cleanup_(fd_closep) int fd = -1;
+	sigset_t alarms, mask;
 	int r;
 
 	fd = openat(d->fd, OWNER, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return true;
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
 	sigaction(SIGALRM, &act, &old);
+	sigprocmask(SIG_UNBLOCK, &alarms, &mask); /* the parent may have blocked it */
 	alarm(timeout_s);
 	r = flock(fd, LOCK_EX);
 	alarm(0);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	sigaction(SIGALRM, &old, NULL);
 	return r == 0;
 }

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -1596,6 +1597,18 @@ class Running(unittest.TestCase):
                                 self.item("facts.reserve1000.link.stays")], env=environment(**self.variables()),
                                timeout=60, capture_output=True, text=True)
             self.assertEqual((r.returncode, r.stdout, self.left()), (7, "", set()), closed)
+
+    def test_too_few_descriptors_are_the_reason(self):
+        """Seen failing: "stagingd does not start"."""
+        r = subprocess.run([STAGECTL, "run", "-q", self.item(), "--", "echo", "up"], timeout=60, capture_output=True,
+                           text=True, env=environment(**self.variables()),
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10)))
+        self.assertEqual((r.returncode, r.stdout), (5, ""), r.stderr)
+        self.assertIn("the limit of open files (ulimit -Hn) is 10, and stagingd needs 64", r.stderr)
+        r = subprocess.run([STAGECTL, "run", "-q", self.item(), "--", "sh", "-c", "ulimit -n"], timeout=60,
+                           capture_output=True, text=True, env=environment(**self.variables()),
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 64)))
+        self.assertEqual((r.returncode, r.stdout), (0, "14\n"), r.stderr)
 
     def test_signals_are_passed_on(self):
         script = "trap 'echo got; exit 9' {}; echo up; while :; do sleep 0.05; done"

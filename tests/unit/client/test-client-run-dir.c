@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,6 +215,24 @@ static void test_waiting_ends_when_all_have_come(void **state)
 	assert_int_equal(run_dir_remove(&a, NULL), 0);
 }
 
+/* Seen failing: with SIGALRM blocked by its parent, it waited for ever. */
+static void test_a_blocked_alarm_ends_the_wait_for_the_owner(void **state)
+{
+	_cleanup_(run_dir_close) struct run_dir a = RUN_DIR_NONE;
+	sigset_t alarms, before;
+
+	assert_int_equal(run_dir_open(&a, key, NULL), 0);
+	assert_int_equal(run_dir_try_own(&a, NULL), 1);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarms, &before);
+	assert_false(run_dir_wait_gone(&a, 1));
+	sigprocmask(SIG_SETMASK, NULL, &alarms);
+	assert_true(sigismember(&alarms, SIGALRM));
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	assert_int_equal(run_dir_remove(&a, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_a_umask_that_takes_ones_own_rights_does_no_harm),
 		cmocka_unit_test(test_another_base_is_looked_at),
 		cmocka_unit_test(test_waiting_ends_when_all_have_come),
+		cmocka_unit_test(test_a_blocked_alarm_ends_the_wait_for_the_owner),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
