@@ -149,21 +149,28 @@ static bool asks_slurm(void)
 	return !node_id || !strcmp(node_id, "0");
 }
 
-/* Sets job_end_ms to the end of the job. Until Slurm answers, the wait cannot react to anything, so
- * a slow Slurm is asked again at a later tick. */
+/* Sets job_end_ms to the time when the job ends. The wait handles nothing else until Slurm has
+ * answered. If Slurm is slow, job_end_ms becomes 0, and a later tick asks again. */
 static void ask_when_it_ends(struct wait *w, uint64_t now_ms)
 {
 	uint64_t left_ms;
 	int r = asks_slurm() ? job_time_left_ask(&left_ms) : -ENOENT;
 
+	w->job_end_ms = 0;
 	if (r == 0)
 		w->job_end_ms = now_ms + left_ms;
 	else if (r != -ETIMEDOUT || ++w->n_questions == LATE_MAX_QUESTIONS)
 		w->job_end_ms = UINT64_MAX;
 }
 
-/* A job that ends before its data is there has waited for nothing: say so while the user can still
- * submit it with more time. */
+static bool is_late(const struct wait *w, uint64_t ready_ms)
+{
+	return w->job_end_ms && ready_ms > w->job_end_ms;
+}
+
+/* Warns, while the user can still submit the job with more time, that the job ends before its data
+ * is ready. An earlier answer of Slurm may be wrong by now: the time limit can be changed, and a
+ * job that was suspended ends later. So Slurm is asked again before the warning. */
 static void tell_if_late(struct wait *w)
 {
 	char need[PARSE_DURATION_TEXT], left[PARSE_DURATION_TEXT];
@@ -172,9 +179,9 @@ static void tell_if_late(struct wait *w)
 
 	if (!s || !s->eta_ms || w->job_end_ms == UINT64_MAX || now_ms < w->begun_ms + LATE_AFTER_MS)
 		return;
-	if (!w->job_end_ms)
+	if (!w->job_end_ms || is_late(w, now_ms + s->eta_ms))
 		ask_when_it_ends(w, now_ms);
-	if (!w->job_end_ms || w->job_end_ms == UINT64_MAX || now_ms + s->eta_ms <= w->job_end_ms)
+	if (!is_late(w, now_ms + s->eta_ms))
 		return;
 	left_ms = w->job_end_ms > now_ms ? w->job_end_ms - now_ms : 0;
 	fprintf(stderr,

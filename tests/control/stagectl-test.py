@@ -1225,6 +1225,27 @@ class WholeJob(unittest.TestCase):
             self.assertEqual(len(re.findall(r"stage-data: warning: staging a needs 2:11 more, the job has 0:[34]\d left; ask for "
                                             "more --time\n", r.stderr)), said, r.stderr)
 
+    def test_a_held_script_is_told_of_its_time_only_as_slurm_has_it_now(self):
+        """Seen failing: after the time limit had been raised, it was still warned of the limit from before."""
+        asked = f"{self.top}/asked"
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write(f"#!/bin/sh\nif mkdir {asked}; then echo 0:45; else echo 59:00; : >{asked}/again; fi\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+
+        def wait(request):
+            yield dataset("a", "staging", bytes=3, total=100, rate=10, eta=1000)
+            self.wait_for_file(asked)
+            yield dataset("a", "staging", bytes=3, total=100, rate=10, eta=131000)
+            self.wait_for_file(f"{asked}/again")
+            yield dataset("a", "ready")
+            yield done()
+        with FakeDaemon(wait=wait) as d:
+            r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, PATH=f"{self.top}:{os.environ['PATH']}",
+                         timeout=60)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(os.path.exists(f"{asked}/again"), "Slurm was not asked again")
+        self.assertNotIn("warning", r.stderr)
+
     def wait_for_file(self, path):
         for _ in range(300):
             if os.path.exists(path):
