@@ -68,13 +68,21 @@ static void warn_of_sequence(const char *const *values, size_t n_values)
 			n_values, n_values, set);
 }
 
+/* For "~", as the plugin does. */
+static const char *get_home(void)
+{
+	const char *home = getenv("HOME");
+	const struct passwd *pw = home ? NULL : getpwuid(geteuid());
+
+	return pw ? pw->pw_dir : home;
+}
+
 int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
 	       struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list l = { 0 };
 	_cleanup_(freep) char *value = NULL;
 	_cleanup_(freep) char *cwd = NULL;
-	const struct passwd *pw = getpwuid(geteuid());
 	int r;
 
 	r = dataset_merge(&value, values, n_values, NULL, 0, err);
@@ -86,8 +94,7 @@ int items_read(struct dataset_list *list, const char *const *values, size_t n_va
 	if (r < 0)
 		goto usage;
 	cwd = getcwd(NULL, 0);
-	r = dataset_list_expand(&l, cwd ? cwd : "/", pw ? pw->pw_dir : getenv("HOME"), get_env,
-				NULL, err);
+	r = dataset_list_expand(&l, cwd ? cwd : "/", get_home(), get_env, NULL, err);
 	if (r == 0)
 		r = check_slips(&l, value, cwd ? cwd : "", err);
 	if (r < 0)

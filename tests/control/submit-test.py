@@ -180,6 +180,12 @@ class Submitting(unittest.TestCase):
         self.submit("--stage-data=+/near/y", "job.sh", script=script) # adds
         self.assertTrue(self.words()[0].endswith("/a b,/near/y"))
 
+    def test_the_home_is_the_same_as_for_sbatch(self):
+        """Seen failing: "~" was the home in passwd, and the plugin takes HOME."""
+        r = self.submit("--stage-data=x=~/x", "job.sh", HOME="/far/home")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("--source='/far/home/x' ", self.calls["sbatch-mover"][2])
+
     def test_a_filter_gets_the_dependency_and_leaves_the_value(self):
         notes = b"e/near/e\0s/far/a b\0s/near/y\0c+x=/far/it's.h5\0"
         status, out, err, left = self.filter(notes, "--account=proj", "--dependency=afterany:3")
