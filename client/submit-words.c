@@ -33,19 +33,35 @@ static void add_value(struct submit_values *v, const char *value)
 		v->n_values++;
 }
 
-static void set_once(char **textp, const char *value)
-{
-	if (!*textp && value)
-		*textp = strdup(value);
-}
-
-struct command_line {
+/* What one source gives: the command line, the environment or the script. As with sbatch, the last
+ * value of a source counts, and the first source that gives one. */
+struct given {
 	struct submit_words *w;
-	const char **starts; /* the beginning of each word in the joined text */
-	char *dependency;    /* the last one counts, as with sbatch */
+	const char **starts; /* of the words of the command line in the joined text */
+	char *dependency, *account;
 };
 
-static void mark(struct command_line *c, const struct sbatch_option *o, char as)
+static void replace(char **textp, const char *value)
+{
+	free(*textp);
+	*textp = value ? strdup(value) : NULL;
+}
+
+static void take_unless_given(char **textp, char **valuep)
+{
+	if (!*textp)
+		*textp = steal_ptr(*valuep);
+	free(*valuep);
+	*valuep = NULL;
+}
+
+static void end_source(struct given *g)
+{
+	take_unless_given(&g->w->dependency, &g->dependency);
+	take_unless_given(&g->w->account, &g->account);
+}
+
+static void mark(struct given *c, const struct sbatch_option *o, char as)
 {
 	for (size_t i = 0; i < c->w->n_args; i++)
 		if (c->starts[i] == o->word) {
@@ -56,49 +72,56 @@ static void mark(struct command_line *c, const struct sbatch_option *o, char as)
 }
 
 /* Handles options that mean the same on the command line and in the script. */
-static void take_common(struct submit_words *w, const struct sbatch_option *o)
+static void take_common(struct given *g, const struct sbatch_option *o)
 {
 	if (is_option(o, "account", 4, 'A'))
-		set_once(&w->account, o->value);
+		replace(&g->account, o->value);
+	else if (is_option(o, "dependency", 3, 'd'))
+		replace(&g->dependency, o->value);
 	else if (is_option(o, "clusters", 4, 'M'))
-		w->other_cluster = true;
+		g->w->other_cluster = true;
 	else if (is_option(o, "test-only", 4, '\0'))
-		w->test_only = true;
+		g->w->test_only = true;
 	else if (is_option(o, "wrap", 2, '\0'))
-		w->has_script = true;
+		g->w->has_script = true;
 }
 
 static void take_word(void *arg, const struct sbatch_option *o)
 {
-	struct command_line *c = arg;
+	struct given *c = arg;
 
+	take_common(c, o);
 	if (is_option(o, "stage-data", 7, '\0')) {
 		add_value(&c->w->command_line, o->value);
 		mark(c, o, SUBMIT_WORD_DATA);
-	} else if (is_option(o, "dependency", 3, 'd')) {
-		free(c->dependency);
-		c->dependency = o->value ? strdup(o->value) : NULL;
-		mark(c, o, SUBMIT_WORD_DEPENDENCY);
-	} else if (is_option(o, "kill-on-invalid-dep", 4, '\0')) {
+	} else if (is_option(o, "dependency", 3, 'd') ||
+		   is_option(o, "kill-on-invalid-dep", 4, '\0')) {
 		mark(c, o, SUBMIT_WORD_DEPENDENCY);
 	} else if (is_option(o, "help", 2, 'h') || is_option(o, "usage", 3, '\0') ||
 		   is_option(o, "version", 4, 'V')) {
 		c->w->only_asks = true;
-	} else {
-		take_common(c->w, o);
 	}
+}
+
+static void take_environment(struct submit_words *w)
+{
+	static const char *const clusters[] = { "SBATCH_CLUSTERS", "SLURM_CLUSTERS" };
+	struct given g = { .w = w };
+
+	replace(&g.account, getenv("SBATCH_ACCOUNT"));
+	end_source(&g);
+	for (size_t i = 0; i < ARRAY_SIZE(clusters); i++)
+		w->other_cluster |= getenv(clusters[i]) && *getenv(clusters[i]);
 }
 
 static void take_line(void *arg, const struct sbatch_option *o)
 {
-	struct submit_words *w = arg;
+	struct given *g = arg;
 
 	if (is_option(o, "stage-data", 7, '\0'))
-		add_value(&w->script, o->value);
-	else if (is_option(o, "dependency", 3, 'd'))
-		set_once(&w->dependency, o->value);
+		add_value(&g->w->script, o->value);
 	else
-		take_common(w, o);
+		take_common(g, o);
 }
 
 /* ---- words ---- */
@@ -125,6 +148,7 @@ static int read_script(struct submit_words *w, const char *path, struct error *e
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	_cleanup_(freep) char *text = NULL;
+	struct given g = { .w = w };
 	struct stat st;
 	size_t size;
 	int r;
@@ -137,14 +161,16 @@ static int read_script(struct submit_words *w, const char *path, struct error *e
 	if (r < 0)
 		return error_exit(err, STAGE_EXIT_USAGE, -r, "%s: %s", path, strerror(-r));
 	w->is_het |= strstr(text, "\n#SBATCH hetjob") || strstr(text, "\n#SBATCH packjob");
-	return sbatch_words_read_script(text, take_line, w);
+	r = sbatch_words_read_script(text, take_line, &g);
+	end_source(&g);
+	return r;
 }
 
 int submit_words_read(struct submit_words *w, size_t n_args, char **argv, struct error *err)
 {
 	_cleanup_(freep) const char **starts = calloc(n_args + 1, sizeof(*starts));
 	_cleanup_(freep) char *text = NULL;
-	struct command_line c = { .w = w, .starts = starts };
+	struct given c = { .w = w, .starts = starts };
 	const char *script;
 	size_t size;
 
@@ -154,7 +180,8 @@ int submit_words_read(struct submit_words *w, size_t n_args, char **argv, struct
 	if (!text || !w->marks)
 		return error_set(err, ENOMEM, "out of memory");
 	script = sbatch_words_read(text, size, take_word, &c);
-	w->dependency = c.dependency;
+	end_source(&c);
+	take_environment(w);
 	if (!script || w->has_script) /* with --wrap, sbatch takes no script */
 		return 0;
 	w->has_script = true;
@@ -211,7 +238,8 @@ int submit_words_check_mover(const struct submit_words *w, const char *name, str
 		why = "a heterogeneous job can't wait for a mover; let a job of one component move "
 		      "it first";
 	else if (w->other_cluster)
-		why = "a mover runs on this cluster; leave --clusters out";
+		why = "a mover runs on this cluster; leave out --clusters, SBATCH_CLUSTERS and "
+		      "SLURM_CLUSTERS";
 	else if (w->test_only)
 		why = "with --test-only nothing is moved; leave it out";
 	else if (w->dependency && strchr(w->dependency, '?'))

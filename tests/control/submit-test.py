@@ -180,6 +180,18 @@ class Submitting(unittest.TestCase):
         self.submit("--stage-data=+/near/y", "job.sh", script=script) # adds
         self.assertTrue(self.words()[0].endswith("/a b,/near/y"))
 
+    def test_the_movers_account_is_that_of_the_job(self):
+        """Of the command line, then the environment, then the script, and the last one of each.
+        Seen failing: the first one of the command line, and the script's before the variable's."""
+        script = "#!/bin/sh\n#SBATCH -A s1 -d singleton\n#SBATCH --account=s2 -d afterany:9\n"
+        x = "--stage-data=x=/far/x"
+        for words, variables, account in (([x], {}, "s2"), ([x], {"SBATCH_ACCOUNT": "e"}, "e"),
+                                          ([x, "-A", "c1", "--account=c2"], {"SBATCH_ACCOUNT": "e"}, "c2")):
+            r = self.submit(*words, "job.sh", script=script, **variables)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertIn(f"--account={account}", self.calls["sbatch-mover"][1])
+            self.assertEqual(self.words()[1], "--dependency=afterok:77,afterany:9")
+
     def test_the_home_is_the_same_as_for_sbatch(self):
         """Seen failing: "~" was the home in passwd, and the plugin takes HOME."""
         r = self.submit("--stage-data=x=~/x", "job.sh", HOME="/far/home")
@@ -355,6 +367,10 @@ with open({self.path("held")!r}, "w") as f:
             r = self.submit(*words)
             self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
             self.assertIn(said or "heterogeneous", r.stderr)
+        for name in "SBATCH_CLUSTERS", "SLURM_CLUSTERS":  # seen failing: the mover was on this cluster
+            r = self.submit(x, "job.sh", **{name: "c2"})
+            self.assertEqual((r.returncode, list(self.calls)), (2, []))
+            self.assertIn(name, r.stderr)
         for site in dict(far="Tiers=shm\n"), dict(tier="%u/%j"), dict(tier="all"):
             self.site(**site)
             r = self.submit(x, "job.sh")
