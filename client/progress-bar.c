@@ -14,13 +14,14 @@
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "client/summary.h"
+#include "common/dataset/dataset.h"
 #include "common/util/count.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 
 #define BAR_INTERVAL_MS 100
 #define BAR_CELLS 20
-#define MAX_TRACKED 256
+#define MAX_TRACKED (SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS) /* more nodes are summed up */
 #define UNKNOWN_STEP (1ULL << 30) /* without a total, there is a line at 1, 2, 4, … GiB */
 #define SILENT_MS 60000		  /* a line is printed after that time without one */
 
@@ -232,15 +233,16 @@ static void print_end(struct progress *p, const struct snapshot *s)
 static void sum_up(const struct snapshot_list *l, bool nodes, struct amount *a)
 {
 	const struct snapshot *slowest;
-	size_t n_behind;
+	size_t n_unfinished, n_ready = 0;
 
-	slowest = snapshot_list_get_slowest(l, &n_behind);
+	slowest = snapshot_list_get_slowest(l, &n_unfinished);
 	if (l->n_items == 1 || !slowest) {
 		amount_of(slowest ? slowest : &l->items[0], a);
 		return;
 	}
 	*a = (struct amount){ .eta_ms = slowest->eta_ms };
 	for (size_t i = 0; i < l->n_items; i++) {
+		n_ready += l->items[i].state == STAGE_READY;
 		a->done += l->items[i].bytes;
 		a->total += l->items[i].total;
 		a->rate += stage_state_is_final(l->items[i].state) ? 0 : l->items[i].rate;
@@ -254,8 +256,7 @@ static void sum_up(const struct snapshot_list *l, bool nodes, struct amount *a)
 	if (a->percent > 99)
 		a->percent = 99;
 	snprintf(a->label, sizeof(a->label), "%s%s%s (%zu of %zu ready)", slowest->name,
-		 nodes ? " on " : "", nodes ? slowest->node : "", l->n_items - n_behind,
-		 l->n_items);
+		 nodes ? " on " : "", nodes ? slowest->node : "", n_ready, l->n_items);
 }
 
 static void amount_of_summary(const struct summary *s, struct amount *a)

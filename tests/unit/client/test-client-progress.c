@@ -13,6 +13,8 @@
 
 #include "client/output.h"
 #include "client/snapshot.h"
+#include "client/summary.h"
+#include "common/dataset/dataset.h"
 
 static void update_node(struct snapshot_list *l, const char *node, const char *name,
 			const char *state, uint64_t bytes, uint64_t total)
@@ -114,6 +116,51 @@ static void test_several_datasets_have_lines_of_their_own(void **state)
 	fclose(f);
 	assert_non_null(strstr(text, "n3: a: 50 %"));
 	assert_non_null(strstr(text, "n3: b: 20 %"));
+	free(text);
+}
+
+/* With onfail=ignore, a wait continues after a failure. Seen failing: failed datasets were counted
+ * as ready. */
+static void test_the_bar_counts_what_is_ready(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_BAR), 0);
+	update(&l, "a", "ready", 100, 100);
+	update(&l, "b", "failed", 50, 100);
+	update(&l, "c", "released", 0, 100);
+	update(&l, "d", "staging", 50, 100);
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_non_null(strstr(text, "d (1 of 4 ready)"));
+	free(text);
+}
+
+/* Seen failing: the first 256 lines were those of four nodes, and the others had none. */
+static void test_each_dataset_of_each_node_has_a_line(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	char *text = NULL, node[16], name[16];
+	struct progress *p;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
+	progress_set_nodes(p, SUMMARY_MAX_ROWS);
+	for (unsigned i = 0; i < SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS; i++) {
+		snprintf(node, sizeof(node), "n%u", i / DATASET_MAX_ITEMS);
+		snprintf(name, sizeof(name), "d%u", i % DATASET_MAX_ITEMS);
+		update_node(&l, node, name, "ready", 20, 20);
+	}
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_int_equal(count_lines(text), SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS);
 	free(text);
 }
 
@@ -240,6 +287,8 @@ int main(void)
 		cmocka_unit_test(test_a_line_every_ten_per_cent_elsewhere),
 		cmocka_unit_test(test_what_a_daemon_calls_things_does_not_act_on_a_terminal),
 		cmocka_unit_test(test_several_datasets_have_lines_of_their_own),
+		cmocka_unit_test(test_the_bar_counts_what_is_ready),
+		cmocka_unit_test(test_each_dataset_of_each_node_has_a_line),
 		cmocka_unit_test(test_many_nodes_have_one_line_a_dataset),
 		cmocka_unit_test(test_the_line_of_a_held_job_of_many_nodes),
 		cmocka_unit_test(test_the_bar_is_one_line_and_goes_away),
