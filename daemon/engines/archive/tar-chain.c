@@ -17,8 +17,8 @@
 #include "daemon/engines/archive/untar-parser.h"
 
 enum {
-	CHAIN_BLOCKS = 64, /* in a batch */
-	CHAIN_BATCHES = 8,
+	CHAIN_BLOCKS = 512, /* in a batch */
+	CHAIN_BATCHES = 4,
 	CHAIN_STACK = 256 << 10,
 	CHAIN_PATIENCE = 16,   /* allowed number of new places, in addition to one for each */
 	CHAIN_FOR_EACH = 1024, /* of so many known blocks */
