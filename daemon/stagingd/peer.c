@@ -179,6 +179,11 @@ bool peer_may_make_room(const struct peer *p, uint64_t now_ms)
 	return peer_is_idle(p) && now_ms - p->since_ms >= MIN_IDLE_MS;
 }
 
+uint64_t peer_get_since(const struct peer *p)
+{
+	return p->since_ms;
+}
+
 bool peer_is_lease(const struct peer *p)
 {
 	return p->lease;

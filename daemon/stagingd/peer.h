@@ -37,6 +37,8 @@ bool peer_is_idle(const struct peer *peer); /* no open request and no lease */
 /* Returns whether the peer may be closed for another client: it has been idle for so long that its
  * request would have been read by now. */
 bool peer_may_make_room(const struct peer *peer, uint64_t now_ms);
+/* Returns the time of the connection, or of the last answer. */
+uint64_t peer_get_since(const struct peer *peer);
 bool peer_is_lease(const struct peer *peer);
 /* Returns whether the peer has been idle for too long, since it connected or since its last
  * answer. */

@@ -97,19 +97,23 @@ static void on_no_lease(void *arg)
 
 /* --- accepting connections --- */
 
+/* Closes the connection that is idle for the longest time. */
 static bool make_room(struct server *s)
 {
+	const uint64_t now_ms = loop_get_time(s->o.loop);
+	struct peer *longest = NULL;
 	struct list *pos;
 
 	list_for_each (pos, &s->peers) {
 		struct peer *peer = peer_from_node(pos);
 
-		if (!peer_may_make_room(peer, loop_get_time(s->o.loop)))
-			continue;
-		peer_close(peer);
-		return true;
+		if (peer_may_make_room(peer, now_ms) &&
+		    (!longest || peer_get_since(peer) < peer_get_since(longest)))
+			longest = peer;
 	}
-	return false;
+	if (longest)
+		peer_close(longest);
+	return longest;
 }
 
 /* Reports that there are too many connections. A byte is read first: if data is unread at close(),

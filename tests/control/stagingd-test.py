@@ -997,6 +997,27 @@ class Crowds(unittest.TestCase):
             for c in waiters:
                 self.assertEqual(c.answer()[-1]["code"], "0")
 
+    def test_the_connection_that_is_idle_for_the_longest_time_makes_room(self):
+        """Seen failing where the first idle connection in the order of accept() was closed."""
+        import resource
+
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))  # 16 places
+
+        with Daemon("a=/fake/facts.ready", preexec=few) as d:
+            idle, gone, more = [d.client() for _ in range(10)], [], []
+            for c in idle:
+                self.assertEqual(c.ask("status")[-1]["code"], "0")
+                time.sleep(0.01)
+            time.sleep(1.2)
+            self.assertEqual(idle[0].ask("status")[-1]["code"], "0")
+            time.sleep(1.2)
+            while not gone and len(more) < 20:
+                more.append(d.client())
+                self.assertEqual(more[-1].ask("status")[-1]["code"], "0")
+                gone = [i for i, c in enumerate(idle) if select.select([c.sock], [], [], 0)[0]]
+            self.assertEqual(gone, [1])
+
     def test_no_descriptor_left(self):
         import resource
 
