@@ -135,6 +135,7 @@ static int reserve_more(struct ctx *ctx, struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
 	uint64_t bytes, files, granted, have = 0;
+	struct error first = ERROR_INIT;
 	int r = 0;
 
 	pthread_mutex_lock(&p->ask_lock);
@@ -150,11 +151,11 @@ static int reserve_more(struct ctx *ctx, struct error *err)
 		uint64_t step_files = files && files < CHARGE_STEP_FILES ? CHARGE_STEP_FILES
 									 : files;
 
-		r = reserve_locked(ctx, step_bytes, step_files, false, &have, NULL);
+		r = reserve_locked(ctx, step_bytes, step_files, false, &have, &first);
 		if (r == -ENOSPC)
 			r = reserve_locked(ctx, bytes, files, false, &have, err);
-		else if (r < 0)
-			ctx_check(ctx, err);
+		else if (r < 0 && err)
+			*err = first;
 	}
 	pthread_mutex_unlock(&p->ask_lock);
 	return r;

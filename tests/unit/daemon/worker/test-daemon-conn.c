@@ -4,10 +4,14 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "common/util/error.h"
+#include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/daemon-conn.h"
 
 #define STOP_US 100000
@@ -114,11 +118,30 @@ static void test_reads_are_told_when_there_were_some(void **state)
 	daemon_conn_free(l);
 }
 
+/* The dataset failed without a sentence, because the first question was asked without one. */
+static void test_a_question_that_fails_is_told(void **state)
+{
+	static const struct stage_io_ops ops = { 0 };
+	struct ctx_private priv = { .ask_lock = PTHREAD_MUTEX_INITIALIZER, .tier = "ssd" };
+	struct dataset dataset = { 0 };
+	struct ctx ctx = { .io.ops = &ops, .ds = &dataset, .priv = &priv };
+	struct error err = ERROR_INIT;
+	int peer;
+
+	priv.conn = new_link(&peer);
+	assert_int_equal(shutdown(peer, SHUT_RD), 0);
+	assert_int_equal(ctx_charge_io(&ctx.io, 1, 1, &err), -EPIPE);
+	assert_string_equal(err.text, "ask stagingd: Broken pipe");
+	close(peer);
+	daemon_conn_free(priv.conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_stop_that_is_being_called_is_waited_for),
 		cmocka_unit_test(test_after_the_end_nothing_is_stopped),
+		cmocka_unit_test(test_a_question_that_fails_is_told),
 		cmocka_unit_test(test_reads_are_told_when_there_were_some),
 	};
 
