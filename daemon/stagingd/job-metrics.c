@@ -21,6 +21,18 @@
 
 static const char *const methods[N_METHODS] = { "copy", "extract", "mount", "link" };
 
+/* The figures of methods and causes are found by adding to the first one. A method or a cause more
+ * would be counted as another figure. */
+_Static_assert(DATASET_METHOD_LINK - DATASET_METHOD_COPY == N_METHODS - 1 &&
+		       COUNT_BY_LINK - COUNT_BY_COPY == N_METHODS - 1 &&
+		       COUNT_BYTES_LINK - COUNT_BYTES_COPY == N_METHODS - 1 &&
+		       COUNT_MS_LINK - COUNT_MS_COPY == N_METHODS - 1,
+	       "each method has its figures");
+_Static_assert(STAGE_CAUSE_OTHER == STAGE_N_CAUSES - 1 &&
+		       COUNT_CAUSE_OTHER - COUNT_CAUSE_RULES ==
+			       STAGE_CAUSE_OTHER - STAGE_CAUSE_RULES,
+	       "each cause has its figure");
+
 static uint64_t get_ms(const struct stage *s)
 {
 	return s->start_ms && s->end_ms > s->start_ms ? s->end_ms - s->start_ms : 0;

@@ -20,7 +20,9 @@ struct stage_run {
 	struct stage *stage;
 	struct worker_proc *worker;
 	enum keeper_class class;
-	bool class_fixed, restarting;
+	bool class_fixed;
+	const char *restarting; /* why the worker is started again when it has ended; NULL: it is
+				 * not */
 	int slot;
 
 	struct loop_timer limit, stall, mount;

@@ -356,11 +356,9 @@ static void on_ended(void *arg, int status, const char *how)
 		run->linking = false;
 		advance(run);
 	} else if (run->restarting && !run->ending) {
-		run->restarting = false;
 		stage_run_stop_clock(run);
-		stage_apply(s, STAGE_EV_RESTART, stage_run_get_now(run),
-			    run->class_fixed ? "another kind of worker is needed"
-					     : "it needs keys");
+		stage_apply(s, STAGE_EV_RESTART, stage_run_get_now(run), run->restarting);
+		run->restarting = NULL;
 		job_schedule(run->job);
 	} else if (run->ending) {
 		advance(run);

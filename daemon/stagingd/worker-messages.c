@@ -39,7 +39,8 @@ static bool on_facts(struct stage_run *run, const struct kv *kv)
 	    s->dataset->method != DATASET_METHOD_LINK && strcmp(s->method, "link") &&
 	    class != run->class) {
 		run->class = class;
-		run->class_fixed = run->restarting = true;
+		run->class_fixed = true;
+		run->restarting = "another kind of worker is needed";
 		worker_proc_cancel(run->worker);
 		return true;
 	}
@@ -330,7 +331,7 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 	if (run->stage->errnum == ENOKEY && run->stage->state == STAGE_PROBING &&
 	    job_keys_miss(run, text, more, sizeof(more), &text)) {
 		run->stage->errnum = 0;
-		run->restarting = true;
+		run->restarting = "it needs keys";
 		worker_proc_cancel(run->worker);
 		return true;
 	}
