@@ -81,6 +81,11 @@ const char *job_line_get_state(const slurm_job_info_t *job)
 	return find_state(job->job_state)->brief;
 }
 
+const char *job_line_get_running_state(const slurm_job_info_t *job)
+{
+	return find_state(job->job_state & ~(uint32_t)(JOB_RESIZING | JOB_SIGNALING))->brief;
+}
+
 /* What a user has named may have an end of line in it. */
 static void print_text(FILE *out, const char *text)
 {

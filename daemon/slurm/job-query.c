@@ -42,7 +42,8 @@ static int is_wanted(const struct job_query *q, const char *node, uint32_t id,
 		return 0;
 	if (q->has_uid && job->user_id != q->uid)
 		return 0;
-	if (q->states && !is_in(q->states, job_line_get_state(job)))
+	if (q->states && !is_in(q->states, job_line_get_state(job)) &&
+	    !is_in(q->states, job_line_get_running_state(job)))
 		return 0;
 	if (!node || !job->nodes)
 		return !node;

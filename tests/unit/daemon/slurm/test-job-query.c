@@ -14,6 +14,8 @@ static slurm_job_info_t jobs[] = {
 	{ .job_id = 7, .user_id = 1, .job_state = JOB_RUNNING, .nodes = (char *)"n1" },
 	{ .job_id = 8, .user_id = 2, .job_state = JOB_PENDING },
 	{ .job_id = 9, .user_id = 1, .job_state = JOB_RUNNING, .nodes = (char *)"n2" },
+	{ .job_id = 10, .user_id = 3, .job_state = JOB_RUNNING | JOB_SIGNALING },
+	{ .job_id = 11, .user_id = 3, .job_state = JOB_RUNNING | JOB_CONFIGURING },
 };
 
 static node_info_t node = { .name = (char *)"n1" };
@@ -124,7 +126,9 @@ static void test_jobs_that_are_asked_for_are_printed(void **state)
 		int r;
 		const char *text;
 	} cases[] = {
-		{ { "%A" }, 0, "7\n8\n9\n" },
+		{ { "%A" }, 0, "7\n8\n9\n10\n11\n" },
+		{ { "%A", .states = "R" }, 0, "7\n9\n10\n" }, /* it runs on while it is signalled */
+		{ { "%A", .states = "SI" }, 0, "10\n" },
 		{ { "%A", .states = "PD,CG" }, 0, "8\n" },
 		{ { "%A", .node = "n1" }, 0, "7\n" },
 		{ { "%A", .uid = 1, .has_uid = true }, 0, "7\n9\n" },
