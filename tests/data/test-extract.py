@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A real worker extracts archives. The result is the same as that of `tar -x`, and nothing is
 written outside of the dataset."""
+import bz2
 import errno
 import gzip
 import hashlib
@@ -670,6 +671,32 @@ def test_nested_among_what_writers_read_themselves():
             for k, image in enumerate(images):
                 assert open(f"{w.path}/\u00e9{k}.jpg", "rb").read() == image
                 assert open(f"{w.path}/\u00e9{k}/x", "rb").read() == b"1" * 700
+    remove(base)
+
+
+def test_nested_in_a_zip_wherever_its_data_begins():
+    """Fails when a piece of a zip that is too short to know an archive by makes it a file.
+    libarchive lends what is left in its buffer."""
+    base = scratch()
+    small = make_tar([("f", os.urandom(3000), F)])
+    inner = {"t.tar": small, "g.tar.gz": gzip.compress(small), "b.tar.bz2": bz2.compress(small),
+             "two.tar": make_tar([("a", b"1" * 700, F), ("in.tar", small, F)])}
+    for name, data in inner.items():
+        for packed in zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED:
+            for before in (1, 100, 511) if name != "two.tar" else (2148, 2500, 2559):
+                path = f"{base}/a.zip"
+                with zipfile.ZipFile(path, "w") as z:
+                    z.writestr("a", os.urandom((1 << 20) - before - 31 - 30 - len(name)))
+                    z.writestr(name, data, packed)
+                with Worker(f"x={path}::nested") as w:
+                    w.ready()
+                    word, top = (name, packed, before), f"{w.path}/{name.split('.')[0]}"
+                    assert os.path.isdir(top), word
+                    assert os.path.isfile(f"{top}/in/f" if name == "two.tar" else f"{top}/f"), word
+                with Worker(f"x={path}") as w:
+                    w.ready()
+                    assert open(f"{w.path}/{name}", "rb").read() == data, word
+                    assert any("nested" in t for t in w.warnings()), word
     remove(base)
 
 

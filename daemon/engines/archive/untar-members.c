@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/stream.h"
 
 #define COPY_BLOCKS 16
 #define COPY_SIZE (256u << 10)
+#define COPY_BLOCK_SIZE (COPY_SIZE + MAGIC_SIZE)
 
 struct members {
 	struct members_hook hook;
@@ -119,7 +121,7 @@ int members_open_pieces(struct members **mp, const struct piece_source *in,
 
 static int take_decode(struct members *m, struct decode *d, struct error *err)
 {
-	if (block_pool_new(&m->pool, COPY_BLOCKS, COPY_SIZE) < 0)
+	if (block_pool_new(&m->pool, COPY_BLOCKS, COPY_BLOCK_SIZE) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	m->decode = d;
 	return 0;
@@ -187,46 +189,79 @@ int members_next(struct members *m, struct member *member, struct error *err)
 	return r == 0 ? decode_finish(m->decode, m->hook.odd_end, err) : r;
 }
 
-/* Gets room for n bytes in the present block, or in a new one. */
-static int get_room(struct members *m, size_t n, unsigned char **top, struct error *err)
+/* Ensures that the present block has room for n bytes, or takes a new one. */
+static int get_room(struct members *m, size_t n, struct error *err)
 {
 	int r = 0;
 
-	if (!m->copy || n > COPY_SIZE - m->copy->size) {
+	if (!m->copy || n > COPY_BLOCK_SIZE - m->copy->size) {
 		block_put(steal_ptr(m->copy));
 		before_wait(m);
 		r = block_pool_take(m->pool, &m->copy);
 	}
-	if (r < 0)
-		return error_errno(err, -r, "read");
-	*top = m->copy->buf + m->copy->size;
-	m->copy->size += n;
-	return 0;
+	return r < 0 ? error_errno(err, -r, "read") : 0;
 }
 
-static int read_copy(struct members *m, struct piece *p, struct error *err)
+/* Gets bytes that libarchive lends, if there are none left. Returns 1, 0 at the end of the data, or
+ * -errno. */
+static int borrow(struct members *m, struct error *err)
 {
 	struct piece *lent = &m->lent;
-	unsigned char *to = NULL;
-	size_t n;
-	int r;
+	int r = 1;
 
-	while (lent->size == 0) {
+	while (r > 0 && lent->size == 0)
 		r = decode_read(m->decode, (const void **)&lent->data, &lent->size, &lent->offset,
 				err);
-		if (r <= 0)
-			return r;
+	return r;
+}
+
+/* Copies n of the lent bytes to the end of the present block. */
+static void copy_lent(struct members *m, size_t n)
+{
+	struct block *b = m->copy;
+
+	memcpy(b->buf + b->size, m->lent.data, n);
+	b->size += n;
+	m->lent.data += n;
+	m->lent.size -= n;
+	m->lent.offset += n;
+}
+
+/* Makes a piece end at a multiple of MAGIC_SIZE in the member's data, if more data follows
+ * directly. Its block must have room for this, and the piece must be the last one in it. */
+static int complete(struct members *m, struct piece *p, struct error *err)
+{
+	uint64_t end;
+	size_t n;
+	int r = 1;
+
+	while ((end = p->offset + p->size) % MAGIC_SIZE > 0 && (r = borrow(m, err)) > 0 &&
+	       m->lent.offset == end) {
+		n = MAGIC_SIZE - (size_t)(end % MAGIC_SIZE);
+		if (n > m->lent.size)
+			n = m->lent.size;
+		copy_lent(m, n);
+		p->size += n;
 	}
-	n = lent->size < COPY_SIZE ? lent->size : COPY_SIZE;
-	r = get_room(m, n, &to, err);
+	return r < 0 ? r : 1;
+}
+
+/* The piece may begin with an archive in the archive, which is recognised by MAGIC_SIZE bytes. Such
+ * an archive has members at multiples of MAGIC_SIZE, which may be archives, too. */
+static int read_copy(struct members *m, struct piece *p, struct error *err)
+{
+	size_t n;
+	int r = borrow(m, err);
+
+	if (r <= 0)
+		return r;
+	n = m->lent.size < COPY_SIZE ? m->lent.size : COPY_SIZE;
+	r = get_room(m, n + MAGIC_SIZE, err);
 	if (r < 0)
 		return r;
-	memcpy(to, lent->data, n);
-	*p = (struct piece){ m->copy, to, n, lent->offset };
-	lent->data += p->size;
-	lent->size -= p->size;
-	lent->offset += p->size;
-	return 1;
+	*p = (struct piece){ m->copy, m->copy->buf + m->copy->size, n, m->lent.offset };
+	copy_lent(m, n);
+	return complete(m, p, err);
 }
 
 int members_read(struct members *m, struct piece *p, struct error *err)
