@@ -56,7 +56,7 @@ static int pack_list_add_path(struct pack_list *l, const char *path, const struc
 	*f = (struct pack_file){ .path = strdup(path),
 				 .n_key = get_key_size(path),
 				 .size = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
-				 .mtime = st->st_mtime,
+				 .mtime = st->st_mtim,
 				 .mode = st->st_mode & 0777,
 				 .is_dir = S_ISDIR(st->st_mode) };
 	if (!f->path)
@@ -222,6 +222,26 @@ int pack_list_read(struct pack_list *l, int dirfd, struct error *err)
 	return 0;
 }
 
+static int refuse_changed(const struct pack_file *f, struct error *err)
+{
+	return error_set(err, ESTALE,
+			 "%s changed while it was packed; pack again when nothing writes to it",
+			 f->path);
+}
+
+/* Checks that the file has not changed since it was listed. */
+static int check_same(const struct pack_file *f, int fd, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "look at %s", f->path);
+	if ((uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->mtime.tv_sec ||
+	    st.st_mtim.tv_nsec != f->mtime.tv_nsec)
+		return refuse_changed(f, err);
+	return 0;
+}
+
 int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, char *buffer,
 		  bool (*step)(void *arg, size_t n), void *arg, struct error *err)
 {
@@ -231,25 +251,29 @@ int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, ch
 	int r;
 
 	if (f->is_dir) {
-		r = tar_writer_add_dir(w, f->path, f->mode, f->mtime);
+		r = tar_writer_add_dir(w, f->path, f->mode, f->mtime.tv_sec);
 		return r < 0 ? error_errno(err, -r, "write the tar") : 0;
 	}
-	fd = openat(dirfd, f->path, O_RDONLY | O_CLOEXEC);
+	/* It may be a FIFO now. */
+	fd = openat(dirfd, f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open %s", f->path);
-	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime);
+	r = check_same(f, fd, err);
+	if (r < 0)
+		return r;
+	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime.tv_sec);
 	while (r == 0 && left > 0) {
 		n = read(fd, buffer, left < PACK_BUFFER ? (size_t)left : PACK_BUFFER);
 		if (n < 0)
 			return error_errno(err, errno, "read %s", f->path);
 		if (n == 0)
-			return error_set(err, EIO, "%s became shorter while it was read", f->path);
+			return refuse_changed(f, err);
 		r = tar_writer_put(w, buffer, (size_t)n);
 		left -= (uint64_t)n;
 		if (step && !step(arg, (size_t)n))
 			return -EINTR;
 	}
-	return r < 0 ? error_errno(err, -r, "write the tar") : 0;
+	return r < 0 ? error_errno(err, -r, "write the tar") : check_same(f, fd, err);
 }
 
 void pack_list_tell(const struct pack_list *l)

@@ -51,7 +51,7 @@ struct pack_file {
 	size_t n_key; /* length of the key, the part of path up to the first dot of the last
 		       * component */
 	uint64_t size;
-	time_t mtime;
+	struct timespec mtime;
 	unsigned mode;
 	bool is_dir;
 };
@@ -84,7 +84,8 @@ void pack_list_deinit(struct pack_list *l);
 void pack_list_tell(const struct pack_list *l);
 
 /* Writes an entry to a tar. buffer: of PACK_BUFFER bytes. step (may be NULL) is called after each
- * read; if it returns false, the result is -EINTR. */
+ * read; if it returns false, the result is -EINTR. -ESTALE: the file has changed since it was
+ * listed. */
 #define PACK_BUFFER (1024 * 1024)
 int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, char *buffer,
 		  bool (*step)(void *arg, size_t n), void *arg, struct error *err);

@@ -11,12 +11,17 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/progress-bar.h"
+#include "client/tar-writer.h"
 #include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/rmtree.h"
 
 static char dir[] = "/tmp/test-pack-list-XXXXXX";
@@ -126,11 +131,90 @@ static void test_without_a_lock_nobody_writes_to_anothers_shards(void **state)
 	}
 }
 
+enum { GROWS, SHRINKS, IS_WRITTEN_TO, IS_REPLACED, BECOMES_A_FIFO, STAYS, N_CHANGES };
+
+static void change(int how)
+{
+	const struct timespec later[2] = { { .tv_nsec = UTIME_OMIT }, { 1000, 1 } };
+	int fd = openat(dirfd_, "z.txt", O_WRONLY);
+
+	assert_true(fd >= 0);
+	switch (how) {
+	case GROWS:
+		assert_int_equal(ftruncate(fd, 6), 0);
+		assert_int_equal(futimens(fd, (struct timespec[]){ later[0], { 1000, 0 } }), 0);
+		break;
+	case SHRINKS:
+		assert_int_equal(ftruncate(fd, 4), 0);
+		break;
+	case IS_WRITTEN_TO:
+		assert_int_equal(futimens(fd, later), 0);
+		break;
+	case IS_REPLACED:
+		touch("new");
+		assert_int_equal(renameat(dirfd_, "new", dirfd_, "z.txt"), 0);
+		break;
+	case BECOMES_A_FIFO:
+		assert_int_equal(unlinkat(dirfd_, "z.txt", 0), 0);
+		assert_int_equal(mkfifoat(dirfd_, "z.txt", 0600), 0);
+		break;
+	}
+	close(fd);
+}
+
+static bool change_at_first_step(void *arg, size_t n)
+{
+	change(*(int *)arg);
+	return true;
+}
+
+/* Packs z.txt, which changes after it was listed, or, if late, after it was read. */
+static int pack_changing(int how, bool late, struct error *err)
+{
+	static char buffer[PACK_BUFFER];
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { 1000, 0 } };
+	_cleanup_(pack_list_deinit) struct pack_list l = { 0 };
+	_cleanup_(tar_writer_freep) struct tar_writer *w = NULL;
+	_cleanup_(fd_closep) int out = memfd_create("tar", 0);
+	size_t i = 0;
+
+	(void)unlinkat(dirfd_, "z.txt", 0);
+	touch("z.txt");
+	assert_int_equal(utimensat(dirfd_, "z.txt", times, 0), 0);
+	assert_int_equal(tar_writer_new(&w, out), 0);
+	assert_int_equal(pack_list_read(&l, dirfd_, NULL), 0);
+	while (strcmp(l.files[i].path, "z.txt") != 0)
+		i++;
+	if (!late)
+		change(how);
+	return pack_list_put(&l.files[i], w, dirfd_, buffer, late ? change_at_first_step : NULL,
+			     &how, err);
+}
+
+/* Seen failing when only a file that became shorter was refused: of a file that had grown, the
+ * bytes up to its old size were packed. */
+static void test_a_file_that_changes_while_it_is_packed_is_refused(void **state)
+{
+	for (int how = 0; how < N_CHANGES; how++) {
+		for (int late = 0; late < 2; late++) {
+			bool same = how == STAYS || (late && how >= IS_REPLACED);
+			struct error err = ERROR_INIT;
+
+			assert_int_equal(pack_changing(how, late, &err), same ? 0 : -ESTALE);
+			if (!same)
+				assert_string_equal(err.text,
+						    "z.txt changed while it was packed; pack again "
+						    "when nothing writes to it");
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_samples_stay_together_whatever_sorts_between),
 		cmocka_unit_test(test_links_to_files_are_files),
+		cmocka_unit_test(test_a_file_that_changes_while_it_is_packed_is_refused),
 		cmocka_unit_test(test_without_a_lock_nobody_writes_to_anothers_shards),
 	};
 
