@@ -19,7 +19,8 @@
 #include "daemon/manager/state.h"
 
 #define BREAKER_TEXT                                                                               \
-	"stage-keeper has crashed several times on this node; staging is off here for an hour\n"
+	"stage-keeper has crashed several times on this node; staging is off here until the "      \
+	"timer of stage-data finds that the last crash was an hour ago\n"
 
 static int count_recent(void)
 {
