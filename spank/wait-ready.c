@@ -35,6 +35,7 @@ const char *wait_ready_program = STAGE_BIN_DIR "/stagectl";
 
 #define MAX_REASON 1024
 #define START_WAIT_MS 5000
+#define KEEPER_WAIT_MS 20000 /* if a keeper runs; it may have to wait for the configuration */
 #define START_POLL_US 20000
 
 int wait_ready_from_string(const char *text, enum conf_wait *waitp)
@@ -137,11 +138,14 @@ static void read_reason(const struct step *step, char *buf, size_t size)
 /* Waits for a slow keeper. Root's hooks do not wait for it, but a task that is held anyway can. */
 static void wait_for_start(const struct step *step)
 {
-	uint64_t deadline_ms = clock_ms() + START_WAIT_MS;
+	const uint64_t begin_ms = clock_ms();
+	uint64_t wait_ms = START_WAIT_MS;
 
 	while (!step_has_file(step, RUNDIR_SOCK) && !step_has_file(step, RUNDIR_FAILED) &&
-	       clock_ms() < deadline_ms)
+	       clock_ms() - begin_ms < wait_ms) {
 		usleep(START_POLL_US);
+		wait_ms = step_has_file(step, RUNDIR_STATE) ? KEEPER_WAIT_MS : START_WAIT_MS;
+	}
 }
 
 /* Returns false if there is nothing to wait for on this node, after a message with the reason. */

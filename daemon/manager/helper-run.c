@@ -167,11 +167,11 @@ static int wait_for_root(const struct privop *question, uint64_t deadline_ms, bo
 	}
 }
 
-int helper_get_site(struct helper_site *site)
+int helper_get_site(struct helper_site *site, uint64_t timeout_ms)
 {
 	const struct privop question = { .kind = PRIVOP_SITE };
 	_cleanup_(fd_closep) int fd = -1;
-	int r = wait_for_root(&question, clock_ms() + CONF_MS, false, &fd);
+	int r = wait_for_root(&question, clock_ms() + timeout_ms, false, &fd);
 
 	if (r >= 0)
 		r = pread(fd, site, sizeof(*site), 0) == sizeof(*site) ? site->r : -EIO;
@@ -196,7 +196,7 @@ int helper_open_log(const struct helper_site *site)
 
 void helper_get_site_and_log(struct helper_site *site)
 {
-	if (helper_get_site(site) == 0)
+	if (helper_get_site(site, CONF_MS) == 0)
 		(void)helper_open_log(site);
 }
 

@@ -32,6 +32,7 @@
 #include "stage-build.h"
 
 #define LEFTOVER_MS 300	 /* for a clean-up after an earlier run; then it is moved aside */
+#define SITE_MS 15000	 /* to read the site's settings; no process waits for them */
 #define ANOTHER_MS 10000 /* for another keeper of the same run to read its configuration */
 #define CLEANUP_MS 10000 /* if no configuration could be loaded */
 #define LATER_MS 3600000 /* to remove content, which may be on slow disks */
@@ -134,6 +135,10 @@ static int check_site(struct manager *k, struct error *err)
 {
 	const struct helper_site *s = &k->site;
 
+	if (s->r == -ETIMEDOUT)
+		return error_set(err, ETIMEDOUT,
+				 "the site's configuration could not be read within %d s",
+				 SITE_MS / 1000);
 	if (s->r < 0)
 		return s->text[0] ? error_set(err, -s->r, "%s", s->text)
 				  : error_errno(err, -s->r,
@@ -262,7 +267,7 @@ static int live(struct manager *k, struct error *err)
 	}
 	/* From here on, a clean-up finds us by the record, however long it takes to read the
 	 * configuration. */
-	k->site.r = helper_get_site(&k->site);
+	k->site.r = helper_get_site(&k->site, SITE_MS);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
 		answer('S', "");

@@ -2246,6 +2246,23 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     j.assert_gone()
 
 
+def test_a_configuration_that_takes_seconds_is_waited_for():
+    """Seen failing with 5 s, and "stage-helper can't be run, is libexec complete?"."""
+    def look(fifo):
+        held = hold_the_helpers(fifo, LD_CACHE)
+        time.sleep(6)
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+    with fifo_at(LD_CACHE) as fifo:
+        looks = threading.Thread(target=look, args=(fifo,))
+        looks.start()
+        j = Job(expect=None)
+        looks.join()
+    assert j.answer == 'R', j.answer
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_a_late_answer_that_nobody_reads_is_no_end():
     """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the
     manager, who answers."""

@@ -199,6 +199,27 @@ static void test_a_start_that_failed_is_said(void **state)
 	assert_string_equal(text, "");
 }
 
+/* Seen failing where a task waits for each keeper as long as for one that may never begin. */
+static void test_a_keeper_whose_configuration_is_slow_is_waited_for(void **state)
+{
+	char text[4096], path[4300];
+	pid_t pid;
+
+	NEED_NODE();
+	node_setup(SPEC_TASKS, 0);
+	write_text(RUNDIR_STATE, "");
+	write_stagectl("exit 0");
+	snprintf(path, sizeof(path), "%s/%s", job_dir, RUNDIR_SOCK);
+	pid = fork();
+	if (pid == 0) {
+		usleep(6000000);
+		_exit(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0);
+	}
+	assert_int_equal(run_task(text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void test_jobs_without_the_option_pass(void **state)
 {
 	char text[4096];
@@ -519,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_a_task_begins_when_stagectl_says_so),
 		cmocka_unit_test(test_a_failure_ends_the_task),
 		cmocka_unit_test(test_a_start_that_failed_is_said),
+		cmocka_unit_test(test_a_keeper_whose_configuration_is_slow_is_waited_for),
 		cmocka_unit_test(test_jobs_without_the_option_pass),
 		cmocka_unit_test(test_signals_end_the_wait_at_once),
 		cmocka_unit_test(test_a_host_that_ignores_the_end_of_children_changes_nothing),

@@ -138,7 +138,7 @@ static void test_root_says_which_programs_it_can_start(void **state)
 
 	memcpy(unit_keeper.programs, opened, sizeof(opened));
 	unit_keeper.site.pid = 1; /* the helper has answered */
-	assert_int_equal(helper_get_site(&site), 0);
+	assert_int_equal(helper_get_site(&site, 5000), 0);
 	assert_int_equal(site.programs[PRIVOP_PROGRAM_HELPER], 0);
 	assert_int_equal(site.programs[PRIVOP_PROGRAM_DAEMON], -EPERM);
 	assert_int_equal(site.programs[PRIVOP_PROGRAM_WORKER], -ENOENT);
