@@ -440,7 +440,7 @@ def test_chunks_mark_an_end():
 def test_lengths_that_are_wrong():
     with Server() as s:
         one = dict(ranges=False)
-        fails(s.add("/x", DATA, framing="two", **one), s, "more than one length", "tell who")
+        fails(s.add("/x", DATA, framing="two", **one), s, "more than one length", "tell the administrator")
         fails(s.add("/x", DATA, framing="word", **one), s, "no number|Invalid Content-Length")
         fails(s.add("/x", DATA, framing="two"), s, "more than one length")
         fails(s.add("/x", DATA, framing="long", etag=None, modified=0, **one), s, "neither ETag")
@@ -462,7 +462,7 @@ def test_what_follows_the_announced_length_is_not_read():
 
 def test_parts_that_are_wrong():
     with Server() as s:
-        fails(s.add("/x", DATA, wrong_range=1), s, "another part", "tell who")
+        fails(s.add("/x", DATA, wrong_range=1), s, "another part", "tell the administrator")
         fails(s.add("/x", DATA, wrong_range=-1), s, "another part|No part|redirect|part")
         url = s.add("/x", DATA, headers={"Content-Range": "bytes 0-9/10"})
         fails(url, s, "another part")
