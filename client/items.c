@@ -1,7 +1,9 @@
 #include "client/items.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,19 @@
 static const char *get_env(void *arg, const char *name)
 {
 	return getenv(name);
+}
+
+/* Returns whether the file is missing on a file system that this machine sees. Only a mover's node
+ * may see the source; then the first directory of its path is missing here, too. */
+static bool is_missing(const char *path)
+{
+	char top[NAME_MAX + 2];
+	size_t n = 1 + strcspn(path + 1, "/");
+
+	if (access(path, F_OK) == 0 || errno != ENOENT)
+		return false;
+	return !path[n] || snprintf(top, sizeof(top), "%.*s", (int)n, path) >= (int)sizeof(top) ||
+	       access(top, F_OK) == 0;
 }
 
 /* If a file does not exist, suggests the item that was probably meant. Checks only these cases,
@@ -30,7 +45,7 @@ static int check_slips(const struct dataset_list *list, const char *value, const
 			continue;
 		if (!*dataset_slip_hint(value, i, hint, sizeof(hint)))
 			dataset_name_hint(d, value, cwd, hint, sizeof(hint));
-		if (*hint && access(d->source, F_OK) < 0 && errno == ENOENT)
+		if (*hint && is_missing(d->source))
 			return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s: %s%s", d->name,
 					  d->source, strerror(ENOENT), hint);
 	}
