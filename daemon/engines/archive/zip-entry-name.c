@@ -71,7 +71,7 @@ static size_t put_cp437(char *to, const unsigned char *name, size_t n)
 }
 
 /* Returns the name in Info-ZIP's extra field, of *np bytes. NULL: there is none, or it belongs to
- * another name. */
+ * another name. A field without a name says that the entry's own name is UTF-8. */
 static const unsigned char *find_unicode_path(const struct zip_entry_name *t, size_t *np)
 {
 	const unsigned char *p = t->extra, *end = t->extra + t->n_extra, *field;
@@ -84,8 +84,8 @@ static const unsigned char *find_unicode_path(const struct zip_entry_name *t, si
 		if (le_u16(field - 4) != EXTRA_UNICODE_PATH || n < 5 || field[0] != 1 ||
 		    le_u32(field + 1) != crc32_of(t->name, t->n_name))
 			continue;
-		*np = n - 5;
-		return field + 5;
+		*np = n > 5 ? n - 5 : t->n_name;
+		return n > 5 ? field + 5 : t->name;
 	}
 	return NULL;
 }
