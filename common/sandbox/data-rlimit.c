@@ -48,3 +48,15 @@ void data_rlimit_set(unsigned n_threads)
 		data_rlimit_set_to((uint64_t)DATA_RLIMIT_MIB << 20, n_threads);
 	is_set = true;
 }
+
+void data_rlimit_add(uint64_t more)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_DATA, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return;
+	if (more > limit.rlim_max - limit.rlim_cur)
+		more = limit.rlim_max - limit.rlim_cur;
+	limit.rlim_cur += more;
+	(void)setrlimit(RLIMIT_DATA, &limit);
+}

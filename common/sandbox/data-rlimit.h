@@ -19,3 +19,6 @@ void data_rlimit_set(unsigned n_threads);
 
 /* Does the same with a limit of `more` bytes. It can only lower an existing limit. */
 void data_rlimit_set_to(uint64_t more, unsigned n_threads);
+
+/* Raises a limit by `more` bytes, for memory that was reserved for another purpose. */
+void data_rlimit_add(uint64_t more);

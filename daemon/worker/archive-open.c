@@ -23,6 +23,7 @@
 
 #define OPEN_READERS 24
 #define OPEN_MAX_READERS 32
+#define OPEN_GROWTH 2 /* the index doubles its arrays, and does not use all of their memory */
 
 struct opening {
 	struct ctx *ctx;
@@ -39,6 +40,7 @@ static int open_reserve(void *arg, uint64_t bytes, struct error *err)
 		return r;
 	}
 	o->reserved += bytes;
+	data_rlimit_add(OPEN_GROWTH * bytes);
 	return 0;
 }
 

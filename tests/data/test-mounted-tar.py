@@ -406,6 +406,30 @@ def test_sparse_files_of_a_tar_are_as_extracted():
     remove(src)
 
 
+def test_what_is_reserved_for_the_index_may_be_used():
+    """Fails when the limit for decompressors stays as it is while memory for the index is granted:
+    with 16.7 million members, there was no memory."""
+    src = scratch()
+    with open(f"{src}/a.tar", "wb") as f:
+        f.write(tarcraft.tar(*(tarcraft.member(b"%d" % i) for i in range(9000))))
+    granted, limits = [], []
+
+    class Watched(MountWorker):
+        def grant(self, m):
+            if m.get("beside") == "1":
+                with open(f"/proc/{self.proc.pid}/limits") as f:
+                    limits.append(int(next(line for line in f if "data size" in line).split()[3]))
+                granted.append(int(m["bytes"]))
+            return super().grant(m)
+
+    with Watched(f"x={src}/a.tar::method=mount", fuse=1) as w:
+        assert w.run_until("ready", "error")["op"] == "ready"
+    assert len(granted) > 2, granted
+    for i in range(1, len(granted)):
+        assert limits[i] == limits[i - 1] + 2 * granted[i - 1], (granted, limits)
+    remove(src)
+
+
 def test_maps_of_sparse_files_are_checked():
     """Each is refused as by extraction, or shown as by it."""
     if no_fuse():

@@ -206,14 +206,15 @@ static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
 	return true;
 }
 
-/* Makes room for more bytes or entries. */
+/* Makes room for more bytes or entries: for a quarter more, because all memory counts, used or not
+ * (data-rlimit.h). */
 static void *grow(void *v, size_t *roomp, size_t need, size_t size)
 {
 	size_t room = *roomp ? *roomp : 64;
 	void *more;
 
 	while (room < need)
-		room *= 2;
+		room += room / 4;
 	if (room == *roomp)
 		return v;
 	more = reallocarray(v, room, size);
