@@ -430,6 +430,21 @@ def test_what_is_reserved_for_the_index_may_be_used():
     remove(src)
 
 
+def test_an_index_is_used_where_a_record_has_the_size():
+    """Fails when a size in the header that is not the member's makes the index stale."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    with open(f"{src}/a.tar", "wb") as f:
+        f.write(tarcraft.tar(tarcraft.pax(size=1000), tarcraft.posix(b"f"), tarcraft.pad(b"A" * 1000)))
+    make_index(f"{src}/a.tar")
+    with Mounted(f"{src}/a.tar") as w:
+        with open(f"{w.mounted()}/f", "rb") as f:
+            assert f.read() == b"A" * 1000
+        assert w.has_used_an_index() and not w.warnings(), (w.plan(), w.warnings())
+    remove(src)
+
+
 def test_maps_of_sparse_files_are_checked():
     """Each is refused as by extraction, or shown as by it."""
     if no_fuse():
@@ -443,12 +458,18 @@ def test_maps_of_sparse_files_are_checked():
                         (tarcraft.tar(text_map(b"3\n0\n1\n")), "map of a sparse file is damaged"),
                         (tarcraft.tar(text_map(b"x\n0\n1\n")), "map of a sparse file is damaged"),
                         (tarcraft.tar(text_map(b"2\n0\n1\n1\n5\n")), "other pieces"),
-                        (tarcraft.tar(text_map(b"1\n0\n1\n"))[:-1025], "truncated")):
+                        (tarcraft.tar(text_map(b"1\n0\n1\n"))[:-1025], "truncated"),
+                        (tarcraft.tar(text_map(b"0\n")), "map of a sparse file is damaged"),
+                        (old([], b"", 5000), "map of a sparse file is damaged"),
+                        (tarcraft.tar(tarcraft.pax(GNU__sparse__size=5000, GNU__sparse__numblocks=0), tarcraft.posix(b"h")),
+                         "map of a sparse file is damaged")):
         with open(f"{src}/a.tar", "wb") as f:
             f.write(data)
         with Mounted(f"{src}/a.tar") as w:
             m = w.run_until("ready", "error")
             assert m["op"] == "error" and words in m["text"], (words, m)
+        with Worker(f"x={src}/a.tar::method=extract") as w:
+            assert w.run_until("ready", "error")["op"] == "error" or not words.startswith("map"), words
     for data in bad.many_holes(20000), tarcraft.tar(text_map(b"1\n0\n1\n")):
         with open(f"{src}/a.tar", "wb") as f:
             f.write(data)

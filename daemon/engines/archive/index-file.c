@@ -242,8 +242,14 @@ static bool is_plain_name(const char *path)
 	return n < INDEX_NAME_SIZE;
 }
 
-/* Compares the header directly before the member's data. Values in extended records, such as the
- * size of a large file, are not known here. */
+/* Returns true if the header may have the size of the member. The size of a large file, and of one
+ * whose header says 0, may be in extended records, which are not known here. */
+static bool is_size_of(const struct member *m, uint64_t in_header)
+{
+	return in_header == m->size || in_header == 0 || m->size >= UINT64_C(1) << 33;
+}
+
+/* Compares the header directly before the member's data. */
 static int compare_header(const struct loader *l, const struct member *m, uint64_t start,
 			  struct error *err)
 {
@@ -254,7 +260,7 @@ static int compare_header(const struct loader *l, const struct member *m, uint64
 	if (n < 0)
 		return error_errno(err, (int)-n, "read the archive");
 	if (n < UNTAR_BLOCK || untar_header_read(block, &h) != UNTAR_MEMBER ||
-	    h.type != MEMBER_FILE || (h.size != m->size && m->size < UINT64_C(1) << 33) ||
+	    h.type != MEMBER_FILE || !is_size_of(m, h.size) ||
 	    (is_plain_name(m->path) && strcmp(h.name, m->path) != 0))
 		return refuse_stale(err);
 	return 0;

@@ -102,6 +102,7 @@ int untar_map_add(struct untar_map *map, uint64_t pos, uint64_t size, struct err
 				 "the pieces of a file overlap or are beyond its end");
 	map->end = pos + size;
 	map->packed += size;
+	map->has_piece = true;
 	return size > 0 ? map->pieces->add(map->pieces->arg, pos, size, err) : 0;
 }
 
@@ -222,6 +223,8 @@ int untar_map_add_text(struct untar_map *map, const unsigned char block[static U
 
 int untar_map_finish(const struct untar_map *map, uint64_t n, struct error *err)
 {
+	if (!map->has_piece && map->size > 0)
+		return refuse_damaged(err);
 	if (map->packed != n)
 		return error_set(err, EBADMSG, "a sparse file has other pieces than its map says");
 	return 0;

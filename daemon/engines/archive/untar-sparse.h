@@ -56,6 +56,7 @@ struct untar_map {
 	uint64_t size;
 	uint64_t end;	 /* end of the last piece */
 	uint64_t packed; /* bytes of all pieces */
+	bool has_piece;	 /* of a file of holes, this is an empty one at its end */
 	/* For pax 1.0: */
 	bool is_begun;
 	uint64_t n_left; /* numbers that are still expected */
