@@ -44,6 +44,8 @@ enum {
 
 #define WALK_MAX_MEAN (UINT64_C(1) << 40)
 
+_Static_assert(sizeof(size_t) >= sizeof(uint64_t), "a piece may be the content of a large member");
+
 struct tar_walk {
 	struct tar_walk_options options;
 	uint64_t at;		 /* offset of the next bytes */
