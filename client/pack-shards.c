@@ -75,7 +75,8 @@ static size_t get_n_files(const struct shards *s, size_t first)
 	while (i < l->n_files) {
 		n = pack_list_get_group(l, i);
 		for (size_t k = i; k < i + n; k++)
-			size += tar_writer_get_cost(l->files[k].path, l->files[k].size);
+			size += tar_writer_get_cost(l->files[k].path, l->files[k].size,
+						    l->files[k].mtime.tv_sec);
 		if (i > first && size > s->pack->shard_size)
 			break;
 		i += n;

@@ -122,6 +122,11 @@ static void put_checksum(struct header *h)
 	h->checksum[7] = ' ';
 }
 
+static bool has_octal_time(time_t mtime)
+{
+	return mtime >= 0 && (uint64_t)mtime <= MAX_OCTAL_SIZE;
+}
+
 static int put_header(struct tar_writer *w, const char *prefix, size_t n_prefix, const char *name,
 		      char type, unsigned mode, uint64_t size, time_t mtime)
 {
@@ -134,8 +139,7 @@ static int put_header(struct tar_writer *w, const char *prefix, size_t n_prefix,
 	put_octal(h.uid, sizeof(h.uid), 0);
 	put_octal(h.gid, sizeof(h.gid), 0);
 	put_octal(h.size, sizeof(h.size), size > MAX_OCTAL_SIZE ? 0 : size);
-	put_octal(h.mtime, sizeof(h.mtime),
-		  mtime < 0 || (uint64_t)mtime > MAX_OCTAL_SIZE ? 0 : (uint64_t)mtime);
+	put_octal(h.mtime, sizeof(h.mtime), has_octal_time(mtime) ? (uint64_t)mtime : 0);
 	put_octal(h.major, sizeof(h.major), 0);
 	put_octal(h.minor, sizeof(h.minor), 0);
 	put_checksum(&h);
@@ -155,25 +159,29 @@ static size_t pax_record(char *buf, size_t buf_size, const char *key, const char
 	return size;
 }
 
-static size_t get_pax_size(const char *path, uint64_t size)
+/* Writes the records of an entry. Returns their size. buf may be NULL. */
+static size_t pax_records(char *buf, size_t buf_size, const char *path, uint64_t size, time_t mtime)
 {
 	char text[24];
 	size_t n = 0;
 
 	if (!find_cut(path))
-		n += pax_record(NULL, 0, "path", path);
+		n += pax_record(buf, buf_size, "path", path);
 	if (size > MAX_OCTAL_SIZE) {
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)size);
-		n += pax_record(NULL, 0, "size", text);
+		n += pax_record(buf ? buf + n : NULL, buf_size - n, "size", text);
+	}
+	if (!has_octal_time(mtime)) {
+		snprintf(text, sizeof(text), "%lld", (long long)mtime);
+		n += pax_record(buf ? buf + n : NULL, buf_size - n, "mtime", text);
 	}
 	return n;
 }
 
 static int put_pax(struct tar_writer *w, const char *path, uint64_t size, time_t mtime)
 {
-	size_t n = get_pax_size(path, size), at = 0;
+	size_t n = pax_records(NULL, SIZE_MAX, path, size, mtime);
 	_cleanup_(freep) char *data = NULL;
-	char text[24];
 	int r;
 
 	if (n == 0)
@@ -181,12 +189,7 @@ static int put_pax(struct tar_writer *w, const char *path, uint64_t size, time_t
 	data = malloc(n + 1);
 	if (!data)
 		return -ENOMEM;
-	if (!find_cut(path))
-		at = pax_record(data, n + 1, "path", path);
-	if (size > MAX_OCTAL_SIZE) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)size);
-		pax_record(data + at, n + 1 - at, "size", text);
-	}
+	pax_records(data, n + 1, path, size, mtime);
 	r = put_header(w, "", 0, "././@PaxHeader", 'x', 0644, n, mtime);
 	if (r == 0)
 		r = put(w, data, n);
@@ -246,9 +249,9 @@ int tar_writer_end(struct tar_writer *w)
 	return r < 0 ? r : flush(w);
 }
 
-uint64_t tar_writer_get_cost(const char *path, uint64_t size)
+uint64_t tar_writer_get_cost(const char *path, uint64_t size, time_t mtime)
 {
-	size_t pax = get_pax_size(path, size);
+	size_t pax = pax_records(NULL, SIZE_MAX, path, size, mtime);
 	uint64_t cost = TAR_BLOCK + ((size + TAR_BLOCK - 1) & ~(uint64_t)(TAR_BLOCK - 1));
 
 	if (pax > 0)

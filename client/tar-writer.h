@@ -1,6 +1,6 @@
 /*
  * tar-writer: an archive (POSIX pax) of files and directories to a descriptor. What does not fit
- * into a ustar header (long names, 8 GiB and more) is written as a pax record.
+ * into a ustar header (long names, 8 GiB and more, times before 1970) is written as a pax record.
  *
  * Owners are left out and nothing depends on the machine: the same files give the same bytes.
  */
@@ -36,4 +36,4 @@ int tar_writer_put(struct tar_writer *w, const void *data, size_t size);
 int tar_writer_end(struct tar_writer *w);
 
 /* Returns the bytes that a file takes in the archive, with headers and padding. */
-uint64_t tar_writer_get_cost(const char *path, uint64_t size);
+uint64_t tar_writer_get_cost(const char *path, uint64_t size, time_t mtime);

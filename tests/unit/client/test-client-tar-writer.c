@@ -75,7 +75,7 @@ static void test_a_file_is_a_header_and_whole_blocks(void **state)
 			    8);
 	assert_int_equal(strtoul(p + 148, NULL, 8), sum_of(p));
 	assert_memory_equal(p + TAR_BLOCK, "hello\0", 6);
-	assert_int_equal(tar_writer_get_cost("a/b.txt", 5), 2 * TAR_BLOCK);
+	assert_int_equal(tar_writer_get_cost("a/b.txt", 5, 0), 2 * TAR_BLOCK);
 }
 
 static void test_long_names_are_cut_or_become_records(void **state)
@@ -87,10 +87,10 @@ static void test_long_names_are_cut_or_become_records(void **state)
 	memset(part, 'x', sizeof(part));
 	snprintf(path, sizeof(path), "%.90s/%.90s", part, part);
 	assert_int_equal(tar_writer_begin(w, path, 0600, 0, 0), 0);
-	assert_int_equal(tar_writer_get_cost(path, 0), TAR_BLOCK);
+	assert_int_equal(tar_writer_get_cost(path, 0, 0), TAR_BLOCK);
 	snprintf(path, sizeof(path), "%.120s/%.120s", part, part);
 	assert_int_equal(tar_writer_begin(w, path, 0600, 0, 0), 0);
-	assert_int_equal(tar_writer_get_cost(path, 0), 3 * TAR_BLOCK);
+	assert_int_equal(tar_writer_get_cost(path, 0, 0), 3 * TAR_BLOCK);
 	p = finish(&size);
 	assert_int_equal(strlen(p), 90);
 	assert_memory_equal(p + 345, part, 90);
@@ -102,10 +102,28 @@ static void test_long_names_are_cut_or_become_records(void **state)
 
 static void test_sizes_beyond_octal_become_records(void **state)
 {
-	assert_int_equal(tar_writer_get_cost("f", 077777777777ULL),
+	assert_int_equal(tar_writer_get_cost("f", 077777777777ULL, 0),
 			 TAR_BLOCK + ((077777777777ULL + 511) & ~511ULL));
-	assert_int_equal(tar_writer_get_cost("f", 0100000000000ULL),
+	assert_int_equal(tar_writer_get_cost("f", 0100000000000ULL, 0),
 			 3 * TAR_BLOCK + 0100000000000ULL);
+}
+
+/* Seen failing when such a time was written as 0. */
+static void test_times_before_1970_become_records(void **state)
+{
+	const char *p;
+	size_t size;
+
+	assert_int_equal(tar_writer_begin(w, "f", 0600, 0, -86400), 0);
+	assert_int_equal(tar_writer_get_cost("f", 0, -86400), 3 * TAR_BLOCK);
+	assert_int_equal(tar_writer_add_dir(w, "d", 0700, -1), 0);
+	p = finish(&size);
+	assert_int_equal(size, 8 * TAR_BLOCK);
+	assert_int_equal(p[156], 'x');
+	assert_string_equal(p + TAR_BLOCK, "16 mtime=-86400\n");
+	assert_string_equal(p + 2 * TAR_BLOCK, "f");
+	assert_string_equal(p + 2 * TAR_BLOCK + 136, "00000000000");
+	assert_string_equal(p + 4 * TAR_BLOCK, "12 mtime=-1\n");
 }
 
 static void test_a_file_has_exactly_its_size(void **state)
@@ -130,6 +148,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_long_names_are_cut_or_become_records, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_sizes_beyond_octal_become_records, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_times_before_1970_become_records, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_has_exactly_its_size, setup, teardown),
 	};
