@@ -10,15 +10,14 @@
 
 #include "common/util/url.h"
 
-/* Prints the rules for an address that the built-in rule "own" allows: the user's host with any
- * address, and public hosts. */
-static void print_own(FILE *f, const struct dataset *d)
+/* Prints the rule for an address that the built-in rule "own" allows: the user's host with any
+ * address. */
+static void print_own_host(FILE *f, const struct dataset *d)
 {
 	const char *path = url_find_path(d->source);
 
 	if (path)
 		fprintf(f, "allow\t%.*s/**\t0.0.0.0/0,::/0\n", (int)(path - d->source), d->source);
-	fputs("allow\t*\n", f);
 }
 
 static void print_rule(FILE *f, const struct conf_source *s)
@@ -47,6 +46,51 @@ static void print_if(FILE *f, const char *word, const char *value)
 		fprintf(f, "%s\t%s\n", word, value);
 }
 
+static void print_server(FILE *f, const struct conf_source *s)
+{
+	print_if(f, "proxy", s->proxy);
+	print_if(f, "cafile", s->ca_file);
+	print_if(f, "networks", s->networks);
+	print_if(f, "endpoint", s->endpoint);
+	print_if(f, "region", s->region);
+	print_if(f, "anonymous", s->credentials_user ? "" : "yes");
+}
+
+/* Returns the rule that names the server of an address that the rule "own" allows: the first one
+ * that admits this user, so that the user's own run asks the server that a job asks. If none does,
+ * the first one that covers the address. NULL: there is none. */
+static const struct conf_source *find_server(const struct conf *conf, const struct dataset *d,
+					     const struct conf_person *who)
+{
+	const struct conf_source *first = NULL;
+
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		const struct conf_source *s = &conf->sources[i];
+
+		if (!conf_source_covers(s, d->source))
+			continue;
+		if (conf_source_admits(s, who->user, who->groups, who->n_groups))
+			return s;
+		if (!first)
+			first = s;
+	}
+	return first;
+}
+
+/* Prints what the rule "own" allows: each public server, and the
+ * hosts of the site in the networks that its rules name. */
+static void print_own(FILE *f, const struct conf *conf, const struct dataset *d,
+		      const struct conf_person *who)
+{
+	const struct conf_source *server = find_server(conf, d, who);
+
+	print_own_host(f, d);
+	print_others(f, conf, NULL, d, who);
+	fputs("allow\t*\n", f);
+	if (server)
+		print_server(f, server);
+}
+
 int conf_get_web(const struct conf *conf, const struct conf_source *rule, const struct dataset *d,
 		 const struct conf_person *who, char **textp)
 {
@@ -62,16 +106,11 @@ int conf_get_web(const struct conf *conf, const struct conf_source *rule, const 
 	if (!f)
 		return -ENOMEM;
 	if (rule == &conf->own) {
-		print_own(f, d);
+		print_own(f, conf, d, who);
 	} else {
 		print_rule(f, rule);
 		print_others(f, conf, rule, d, who);
-		print_if(f, "proxy", rule->proxy);
-		print_if(f, "cafile", rule->ca_file);
-		print_if(f, "networks", rule->networks);
-		print_if(f, "endpoint", rule->endpoint);
-		print_if(f, "region", rule->region);
-		print_if(f, "anonymous", rule->credentials_user ? "" : "yes");
+		print_server(f, rule);
 	}
 	if (ferror(f) | fclose(f)) {
 		free(text);

@@ -21,6 +21,11 @@ static const char text[] =
 	"[source disks]\nMatch=/p/disks/**\nTiers=nvme\n"
 	"[source tape]\nMatch=/p/tape/**\nVisibleOn=mover\nMoverPartition=dm\n"
 	"[source web]\nMatch=https://data.example.org/**\nChecksum=required\n"
+	"[source others]\nMatch=s3://b/**\nEndpoint=https://other.example.org\nAllowUsers=alice\n"
+	"[source store]\nMatch=s3://b/**\nEndpoint=https://s3.example.org\nRegion=here\n"
+	"Networks=10.0.0.0/8\nCaFile=/etc/ca.pem\nCredentials=anonymous\n"
+	"[source theirs]\nMatch=s3://c/**\nEndpoint=https://their.example.org\nAllowUsers=alice\n"
+	"[source proxied]\nMatch=https://far.example.org/**\nProxy=http://proxy:3128\n"
 	"[source mine]\nMatch=/p/mine/**\nAllowUsers=alice\n"
 	"[tier ssd]\nKind=disk\nPath=/local\n"
 	"[tier shm]\nKind=memory\n"
@@ -288,6 +293,44 @@ static void test_without_a_configuration_all_is_ones_own(void **state)
 	}
 }
 
+/* Was wrong: `stagectl run` of an item asked Amazon, where a job with the same item asks the site's
+ * own store. A rule that names a server is no permission, so it may be a rule for others. */
+static void test_ones_own_address_is_asked_at_the_server_of_the_site(void **state)
+{
+	static const struct {
+		const char *item, *user, *lines[6];
+		const char *no; /* not in the text */
+	} own[] = {
+		{ "s3://b/x",
+		  "bob",
+		  { "endpoint\thttps://s3.example.org\n", "region\there\n",
+		    "networks\t10.0.0.0/8\n", "cafile\t/etc/ca.pem\n", "anonymous\tyes\n",
+		    "allow\t*\n" },
+		  "other" },
+		{ "s3://b/x", "alice", { "endpoint\thttps://other.example.org\n" }, "anonymous" },
+		{ "s3://c/x", "bob", { "endpoint\thttps://their.example.org\n" }, "region" },
+		{ "s3://d/x", "bob", { "allow\ts3://d/**\t0.0.0.0/0,::/0\n" }, "endpoint" },
+		{ "https://far.example.org/x", "bob", { "proxy\thttp://proxy:3128\n" }, "ca.pem" },
+		{ "https://else.example.org/x", "bob", { "allow\t*\n" }, "proxy\t" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		struct dataset_list list;
+		struct error err;
+		struct source_rules a;
+
+		assert_int_equal(admit(own[i].item, own[i].user, true, &a, &list, &err), 0);
+		for (size_t j = 0; j < ARRAY_SIZE(own[i].lines) && own[i].lines[j]; j++)
+			if (!strstr(a.web, own[i].lines[j]))
+				fail_msg("%s: no '%s' in '%s'", own[i].item, own[i].lines[j],
+					 a.web);
+		if (strstr(a.web, own[i].no))
+			fail_msg("%s: '%s' in '%s'", own[i].item, own[i].no, a.web);
+		source_rules_deinit(&a);
+		dataset_list_deinit(&list);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_the_lower_limit_holds_and_0_is_none),
 		cmocka_unit_test(test_what_the_rule_says_goes_along),
 		cmocka_unit_test(test_without_a_configuration_all_is_ones_own),
+		cmocka_unit_test(test_ones_own_address_is_asked_at_the_server_of_the_site),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
