@@ -57,8 +57,9 @@ static bool is_as_copied(const struct record_entry *e, const struct stat *st)
 
 static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
 {
-	return has_type(e, st) &&
-	       (e->type == 'f' || e->type == 'h' ? record_entry_is(e, st) : has_time(e, st));
+	if (!has_type(e, st) || (e->type != 'l' && !record_entry_has_mode(e, st)))
+		return false;
+	return e->type == 'f' || e->type == 'h' ? record_entry_is(e, st) : has_time(e, st);
 }
 
 /* ---- a directory ---- */

@@ -283,7 +283,8 @@ static int create(struct moving *f, const struct move_file *file, struct error *
 /* ---- files that need no copy ---- */
 
 /* Links the file from the earlier copy. Returns 1 if it is there and the source is unchanged; 0: it
- * must be copied; or an error with err set. */
+ * must be copied; or an error with err set. A file whose permissions have changed is copied: both
+ * names of a link have the same permissions, and jobs may use the earlier copy. */
 static int take_earlier(struct move *m, const struct move_file *file, const struct stat *st,
 			struct error *err)
 {
@@ -293,6 +294,7 @@ static int take_earlier(struct move *m, const struct move_file *file, const stru
 	struct stat have;
 
 	if (file->from < 0 || !e || e->type != 'f' || !record_entry_is(e, st) ||
+	    !record_entry_has_mode(e, st) ||
 	    fstatat(file->from, file->from_path, &have, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    !S_ISREG(have.st_mode) || !record_entry_is(e, &have))
 		return 0;

@@ -81,6 +81,11 @@ bool record_entry_is(const struct record_entry *e, const struct stat *st)
 	       e->nanoseconds == (uint32_t)st->st_mtim.tv_nsec;
 }
 
+bool record_entry_has_mode(const struct record_entry *e, const struct stat *st)
+{
+	return e->mode == (st->st_mode & RECORD_MODE);
+}
+
 static struct record_entry *add_entry(struct record_table *t, const struct record_entry *like,
 				      const char *path)
 {
@@ -138,6 +143,18 @@ static int take_time(char **linep, struct record_entry *e)
 	    parse_uint32(dot + 1, &e->nanoseconds) < 0)
 		return -EINVAL;
 	e->seconds = before ? -(int64_t)seconds : (int64_t)seconds;
+	return 0;
+}
+
+static int take_mode(char **linep, struct record_entry *e)
+{
+	const char *word = take_word(linep);
+	size_t n = word ? strlen(word) : 0;
+
+	if (n == 0 || n > 3 || strspn(word, "01234567") < n)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++)
+		e->mode = e->mode * 8 + (mode_t)(word[i] - '0');
 	return 0;
 }
 
@@ -246,6 +263,8 @@ static int read_thing(struct record_table *t, char *line, struct record_entry *e
 		return -EINVAL;
 	if (e->type == 'p')
 		return read_piece(t, &line, e);
+	if (e->type != 'l' && take_mode(&line, e) < 0)
+		return -EINVAL;
 	r = e->type == 'f' ? take_sums(&line, e) : 0;
 	if (r < 0)
 		return r;
@@ -272,7 +291,7 @@ static int read_source(struct record_table *t, char *line)
 
 static bool is_first_line(const char *line)
 {
-	static const char first[] = "stage-data-copy 1 ";
+	static const char first[] = "stage-data-copy 2 ";
 
 	return !strncmp(line, first, sizeof(first) - 1) &&
 	       !strcmp(line + sizeof(first) - 1, sum_name);

@@ -43,6 +43,11 @@ static void write_time(FILE *f, const struct stat *st)
 	fprintf(f, "%lld.%u ", (long long)st->st_mtim.tv_sec, (unsigned)st->st_mtim.tv_nsec);
 }
 
+static void write_mode(FILE *f, const struct stat *st)
+{
+	fprintf(f, "%o ", (unsigned)st->st_mode & RECORD_MODE);
+}
+
 static FILE *open_file(int dirfd, const char *name, int flags, const char *mode)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -120,6 +125,8 @@ int record_add(struct record *r, char type, const struct stat *st, const struct 
 	if (type == 'f' || type == 'h')
 		fprintf(r->file, "%llu ", (unsigned long long)st->st_size);
 	write_time(r->file, st);
+	if (type != 'l')
+		write_mode(r->file, st);
 	if (type == 'f')
 		write_sums(r->file, sums, n_sums);
 	write_path(r->file, *path ? path : ".");
@@ -170,7 +177,7 @@ int record_write_manifest(struct record *r, int dirfd, const char *name, const c
 	f = open_file(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC, "w");
 	if (!f)
 		return error_errno(err, errno, "create %s", tmp);
-	fprintf(f, "stage-data-copy 1 %s\ns %s ", sum_name, kind);
+	fprintf(f, "stage-data-copy 2 %s\ns %s ", sum_name, kind);
 	write_path(f, source);
 	code = copy_lines(r, f);
 	if (code < 0)

@@ -3,13 +3,15 @@
  * while the copy is made, and tells the next mover what is already there. The manifest belongs to
  * a complete copy.
  *
- *   stage-data-copy 1 SUM          first line of a manifest; SUM: the name of the checksum
+ *   stage-data-copy 2 SUM          first line of a manifest; SUM: the name of the checksum
  *   s KIND SOURCE                  second line: file or dir, and the path of the source
- *   d SECONDS.NANOSECONDS PATH     directory, with the source's time of its content
- *   f SIZE SECONDS.NANOSECONDS SUMS PATH
+ *   d SECONDS.NANOSECONDS MODE PATH
+ *                                  directory, with the source's time of its content; MODE: the
+ *                                  source's permissions, as an octal number
+ *   f SIZE SECONDS.NANOSECONDS MODE SUMS PATH
  *                                  file; SUMS: a checksum of each RECORD_PIECE bytes,
  *                                  separated by commas
- *   h SIZE SECONDS.NANOSECONDS PATH
+ *   h SIZE SECONDS.NANOSECONDS MODE PATH
  *                                  another name (hard link) of a file that has its own line
  *   l SECONDS.NANOSECONDS PATH     symbolic link
  *   p SIZE SECONDS.NANOSECONDS INDEX SUM PATH
@@ -34,6 +36,8 @@ struct error;
 
 #define RECORD_PIECE (16ULL << 20) /* the same as in copy-ranges.h */
 
+#define RECORD_MODE 0777 /* permissions that are copied */
+
 struct record_sum {
 	char text[SUM_TEXT_SIZE]; /* "": not known */
 };
@@ -45,6 +49,7 @@ struct record_entry {
 	uint64_t size;
 	int64_t seconds;
 	uint32_t nanoseconds;
+	mode_t mode; /* permissions of the source; 0 for links and pieces */
 	struct record_sum *sums;
 	size_t n_sums;
 	char path[];
@@ -75,6 +80,10 @@ const struct record_entry *record_find(const struct record_table *t, const char 
 
 /* Returns whether the entry has the size and mtime of st. */
 bool record_entry_is(const struct record_entry *e, const struct stat *st);
+
+/* Returns whether the source, which has st, has the permissions that it had when it was copied. A
+ * copy is not compared: not all file systems keep each permission. */
+bool record_entry_has_mode(const struct record_entry *e, const struct stat *st);
 
 struct record_progress {
 	uint64_t bytes, files; /* copied so far */

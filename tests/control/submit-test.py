@@ -483,6 +483,16 @@ class Moving(unittest.TestCase):
         self.move()
         self.assertEqual(os.stat(self.at("big", self.copy)).st_ino, before)
 
+    def test_permissions_that_change_are_a_change(self):
+        """Was wrong: a script that became executable stayed as it was in the copy for ever."""
+        self.move()
+        before = os.stat(self.at("a%20b", self.copy)).st_ino
+        for name, mode in ("big", 0o750), ("a%20b", 0o600), ("sub dir/empty", 0o750):
+            os.chmod(self.at(name), mode)
+            self.assert_not_whole("the source has changed")
+            self.move()
+        self.assertNotEqual(os.stat(self.at("a%20b", self.copy)).st_ino, before)
+
     def linked(self):
         """A tree as huggingface_hub has it, and the options with which it is moved."""
         hub = self.at("hub", os.path.dirname(self.src))

@@ -120,6 +120,8 @@ static void take_thing(struct input *in, struct thing *t)
 	if (t->type == 'f' || t->type == 'h' || t->type == 'p')
 		t->st.st_size = (off_t)(take(in, 4) % (3 * RECORD_PIECE)) + (t->type == 'p');
 	t->st.st_mtim.tv_sec = (time_t)(take(in, 8) >> 1) * (take(in, 1) % 2 ? -1 : 1);
+	if (t->type == 'd' || t->type == 'f' || t->type == 'h')
+		t->st.st_mode = (mode_t)(t->st.st_mtim.tv_sec & RECORD_MODE);
 	t->st.st_mtim.tv_nsec = (long)(take(in, 4) % 1000000000);
 	if (t->type == 'f')
 		t->n_sums = ((size_t)t->st.st_size + RECORD_PIECE - 1) / RECORD_PIECE;
@@ -140,7 +142,7 @@ static void add(struct record *r, const struct thing *t)
 static bool is_same(const struct record_entry *e, const struct thing *t)
 {
 	bool same = e->type == t->type && !strcmp(e->path, t->path) && e->n_sums >= t->n_sums &&
-		    record_entry_is(e, &t->st);
+		    record_entry_is(e, &t->st) && record_entry_has_mode(e, &t->st);
 
 	for (size_t i = 0; same && i < t->n_sums; i++)
 		same = !strcmp(e->sums[i].text, t->sums[i].text);

@@ -36,7 +36,7 @@ static void test_names_of_one_hash_are_not_compared_with_each_other(void **state
 	f = fopen(path, "we");
 	assert_non_null(f);
 	for (unsigned i = 0; i < N; i++)
-		fprintf(f, "d 1000.0 %s\n", names[i]);
+		fprintf(f, "d 1000.0 755 %s\n", names[i]);
 	assert_int_equal(fclose(f), 0);
 	assert_int_equal(record_load(&t, AT_FDCWD, path, 0, NULL), 0);
 	n_compared = 0;
