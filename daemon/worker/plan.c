@@ -68,6 +68,16 @@ static int check_guess(const struct planner *p, struct error *err)
 	return hint_limit(p, err);
 }
 
+/* Returns whether the dataset takes no space, so that the limits for one dataset do not apply: it
+ * is a link, or is mounted where it is. With hydrate=copy it is copied, too. */
+static bool stays_in_place(const struct planner *p)
+{
+	if (p->plan->method == DATASET_METHOD_LINK)
+		return true;
+	return p->plan->method == DATASET_METHOD_MOUNT && !p->facts->is_remote && !p->ds->hydrate &&
+	       (plan_is_dest(p, "auto") || plan_is_dest(p, PLAN_TIER_SOURCE));
+}
+
 static int set_need(struct planner *p, struct error *err)
 {
 	const struct facts *f = p->facts;
@@ -84,6 +94,8 @@ static int set_need(struct planner *p, struct error *err)
 	else if (is_guess(p))
 		plan_why(p, "what is selected takes %s at most",
 			 size_to_string(plan->need_bytes, need));
+	if (stays_in_place(p))
+		return 0;
 	if (is_guess(p))
 		return check_guess(p, err);
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
@@ -141,16 +153,34 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 	return true;
 }
 
+static bool is_word(const char *text, size_t n, const char *word)
+{
+	return n == strlen(word) && !memcmp(text, word, n);
+}
+
+/* Returns whether the list names the disk, and before the memory. Its words are compared as a
+ * whole: a tier may be called ssd2. */
+static bool lists_disk_first(const char *list)
+{
+	size_t n;
+
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (is_word(list, n, PLAN_TIER_MEMORY))
+			return false;
+		if (is_word(list, n, PLAN_TIER_DISK))
+			return true;
+	}
+	return false;
+}
+
 /* Returns the n-th tier that `auto` tries, or NULL. The order is that of the rule; the shared tier
  * is not tried. A dataset that is to be kept tries the disk first. */
 static const char *auto_tier(const struct planner *p, size_t n)
 {
 	static const char *const tiers[] = { PLAN_TIER_MEMORY, PLAN_TIER_DISK };
-	const char *list = p->in->policy->tiers;
-	const char *shm = strstr(list, PLAN_TIER_MEMORY), *ssd = strstr(list, PLAN_TIER_DISK);
 	bool disk_first = (p->in->policy->keep_ms > 0 && p->plan->method != DATASET_METHOD_MOUNT) ||
-			  (conf_list_has(list, PLAN_TIER_DISK) &&
-			   (!conf_list_has(list, PLAN_TIER_MEMORY) || (shm && ssd && ssd < shm)));
+			  lists_disk_first(p->in->policy->tiers);
 
 	return n < 2 ? tiers[disk_first ? 1 - n : n] : NULL;
 }
