@@ -153,10 +153,28 @@ int http_head_add(struct http_head *h, const char *line, size_t size)
 	return 0;
 }
 
+/* Returns the length of an ETag without its quotes, which begins at *textp. */
+static size_t strip_quotes(const char **textp)
+{
+	size_t n = strlen(*textp);
+	bool quoted = n >= 2 && (*textp)[0] == '"' && (*textp)[n - 1] == '"';
+
+	*textp += quoted;
+	return quoted ? n - 2 : n;
+}
+
+/* Some servers of S3 quote the ETag in their answers and not in their listings. */
+static bool is_same_etag(const char *a, const char *b)
+{
+	size_t n_a = strip_quotes(&a), n_b = strip_quotes(&b);
+
+	return n_a == n_b && !memcmp(a, b, n_a);
+}
+
 bool http_validator_is_same(const struct http_validator *a, const struct http_validator *b)
 {
 	if (a->etag[0] || b->etag[0])
-		return !strcmp(a->etag, b->etag);
+		return is_same_etag(a->etag, b->etag);
 	return !strcmp(a->modified, b->modified);
 }
 

@@ -247,7 +247,8 @@ static void test_heads(void **state)
 static void test_validators(void **state)
 {
 	const struct http_validator strong = { "\"a\"", "d" }, weak = { "W/\"a\"", "d" },
-				    date = { "", "d" }, none = { "", "" };
+				    date = { "", "d" }, none = { "", "" }, bare = { "a", "" },
+				    quote = { "\"", "" };
 
 	assert_string_equal(http_validator_for_range(&strong), "\"a\"");
 	assert_string_equal(http_validator_for_range(&weak), "d");
@@ -258,6 +259,11 @@ static void test_validators(void **state)
 	assert_false(http_validator_is_same(&strong, &date));
 	assert_false(http_validator_is_same(&date, &none));
 	assert_true(http_validator_is_same(&none, &none));
+	assert_true(http_validator_is_same(&strong, &bare)); /* some listings have no quotes */
+	assert_true(http_validator_is_same(&bare, &strong));
+	assert_false(http_validator_is_same(&bare, &weak));
+	assert_false(http_validator_is_same(&quote, &none));
+	assert_null(http_validator_for_range(&bare));
 }
 
 /* rate: bytes a ms that n connections give */
