@@ -246,9 +246,7 @@ int http_answer_take(struct http_answer *a, const void *data, size_t size)
 
 bool http_answer_is_unsure(const struct http_answer *a)
 {
-	const struct http_validator *v = &a->reply->validator;
-
-	return a->at > a->rq->from && !v->etag[0] && !v->modified[0];
+	return a->at > a->rq->from && !http_validator_for_range(&a->reply->validator);
 }
 
 /* ---- the end ---- */

@@ -50,6 +50,7 @@ int http_answer_take(struct http_answer *a, const void *data, size_t size);
 int http_answer_finish(struct http_answer *a, bool *againp, struct error *err);
 /* Returns whether all requested bytes have been received. */
 bool http_answer_is_done(const struct http_answer *a);
-/* Returns whether a part was received and the server gave neither ETag nor date, so that nothing
- * shows whether the rest belongs to the same version. */
+/* Returns whether a part was received and the server gave neither a strong ETag nor a date, so that
+ * nothing shows whether the rest belongs to the same version. A weak ETag may stay when the bytes
+ * change. */
 bool http_answer_is_unsure(const struct http_answer *a);

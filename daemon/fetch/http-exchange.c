@@ -289,6 +289,24 @@ static bool is_bad_chunk(const struct http_exchange *h, CURLcode r)
 	return r == CURLE_RECV_ERROR && strcasestr(h->error, "chunk");
 }
 
+/* Returns whether the connection was lost after the last byte that was requested, before the mark of
+ * the body's end (the last chunk). The size is known from an earlier answer or a range. */
+static bool lost_only_the_end(const struct http_exchange *h, const struct http_answer *a,
+			      CURLcode r)
+{
+	return r != CURLE_OK && may_pass(r) && !is_bad_chunk(h, r) &&
+	       a->verdict == HTTP_ANSWER_BODY && http_answer_is_done(a);
+}
+
+/* Returns whether the proxy wants a login before it connects to the server. */
+static bool wants_proxy_login(struct http_exchange *h)
+{
+	long status = 0;
+
+	curl_easy_getinfo(h->curl, CURLINFO_HTTP_CONNECTCODE, &status);
+	return status == 407;
+}
+
 /* Reports why curl received no complete answer. *againp: another try may succeed. */
 static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode r, bool *againp,
 			struct error *err)
@@ -320,6 +338,10 @@ static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode
 		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown,
 			  how);
 		return error_set_hint(err, -EIO, "tell the administrator of the server");
+	}
+	if (wants_proxy_login(h)) {
+		error_set(err, EACCES, "%s: the proxy answers 407, it wants a login", a->shown);
+		return error_set_hint(err, -EACCES, "ask the site about its proxy");
 	}
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);
@@ -364,7 +386,7 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 		*err = *a->err;
 		return err->code;
 	}
-	if (a->verdict == HTTP_ANSWER_ENOUGH)
+	if (a->verdict == HTTP_ANSWER_ENOUGH || lost_only_the_end(h, a, c))
 		return 0;
 	if (c != CURLE_OK && (a->verdict != HTTP_ANSWER_OTHER || a->head.status < 300))
 		return explain_curl(h, a, c, againp, err);

@@ -181,6 +181,14 @@ static bool wait_before(const struct http_answer *a, int n_failed, struct error 
 	return true;
 }
 
+/* Adds to the error why the rest of the object is not requested. */
+static int refuse_rest(int r, struct error *err)
+{
+	error_prefix(err, "the server gives neither a strong ETag nor a date, so that the rest "
+			  "can't be fetched alone");
+	return r;
+}
+
 int http_get(struct http *h, const struct http_request *rq, struct http_reply *reply,
 	     struct error *err)
 {
@@ -195,8 +203,13 @@ int http_get(struct http *h, const struct http_request *rq, struct http_reply *r
 		again = false;
 		why = (struct error)ERROR_INIT;
 		r = follow(h, &a, &again, err);
-		if (r == 0 && !http_answer_is_done(&a))
+		if (r == 0 && !http_answer_is_done(&a) && !http_answer_is_unsure(&a))
 			continue; /* complete but shorter than requested: get the rest */
+		if (r == 0 && !http_answer_is_done(&a))
+			return refuse_rest(error_set(err, EIO,
+						     "%s: the server sent less than was asked for",
+						     a.shown),
+					   err);
 		if (r == 0 || !again)
 			return r;
 		if (a.at >= reached + PROGRESS_SIZE)
@@ -206,12 +219,8 @@ int http_get(struct http *h, const struct http_request *rq, struct http_reply *r
 			error_prefix(err, "after %d tries", n_failed);
 			return r;
 		}
-		if (http_answer_is_unsure(&a)) {
-			error_prefix(err,
-				     "the server gives neither ETag nor date, so that the rest "
-				     "can't be fetched alone");
-			return r;
-		}
+		if (http_answer_is_unsure(&a))
+			return refuse_rest(r, err);
 		if (!wait_before(&a, n_failed, err))
 			return -EIO;
 	}

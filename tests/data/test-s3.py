@@ -194,6 +194,16 @@ def test_a_listing_may_be_without_etags():
             assert read(w.path, "7") == want["d/7"]
 
 
+def test_a_listing_may_have_etags_without_quotes():
+    """Was told as a change of each object."""
+    credentials()
+    with S3Server(listed_etag="1") as s:
+        s.put("p/a", b"one")
+        with fetch("s3://b/p/", s) as w:
+            w.ready()
+            assert open(os.path.join(w.path, "a"), "rb").read() == b"one"
+
+
 def test_a_listing_that_breaks_off_is_asked_for_again():
     # it has neither ETag nor date to go on by: seen failing with the first break
     credentials()
@@ -207,7 +217,7 @@ def test_a_listing_that_breaks_off_is_asked_for_again():
         assert len([p for _, p, _ in s.log if "list-type=2" in p]) == 4 + 4
     with S3Server(break_lists=[200] * 9) as s:
         s.put("pre/x", b"1")
-        fails("s3://b/pre/", s, "neither ETag nor date", "try again")
+        fails("s3://b/pre/", s, "neither a strong ETag nor a date", "try again")
         assert len(s.log) == 5
 
 

@@ -374,7 +374,24 @@ def test_without_etag_and_date_a_break_is_the_end():
             w.ready()
             assert content(w) == DATA
         fails(s.add("/x.bin", DATA, break_after=[1 << 20, 2_000_000], **how), s,
-              "neither ETag nor date", "try again")
+              "neither a strong ETag nor a date", "try again")
+
+
+def test_parts_of_a_weak_etag_are_not_joined():
+    """Was ready with the beginning of the old file and the rest of the new one."""
+    with Server() as s:
+        url = s.add("/x.bin", BIG, etag='W/"1"', modified=0, break_after=[None, 2 << 20],
+                    changes_at=3, changed=bytes(len(BIG)), changed_etag='W/"1"')
+        fails(url, s, "neither a strong ETag nor a date", "try again")
+
+
+def test_a_lost_mark_of_the_end_is_no_change():
+    """Was told as a change: the rest after the last byte was asked for, and 416 is the answer."""
+    with Server() as s:
+        for how in (dict(), dict(etag=None)):
+            with fetch(s.add("/x.bin", DATA, framing="chunked-cut", **how), s) as w:
+                w.ready()
+                assert content(w) == DATA
 
 
 def test_a_date_will_do():
@@ -434,7 +451,7 @@ def test_chunks_mark_an_end():
         url = s.add("/x.bin", DATA, framing="chunked-odd", ranges=False)
         fails(url, s, "chunks can't be read", "tell the administrator")
         url = s.add("/x.bin", DATA, framing="chunked-cut", ranges=False, etag=None, modified=0)
-        fails(url, s, "neither ETag nor date|transfer closed")
+        fails(url, s, "neither a strong ETag nor a date|transfer closed")
 
 
 def test_lengths_that_are_wrong():
@@ -800,6 +817,24 @@ def test_the_sites_proxy_is_used():
                    web=f"allow\thttp://data.example/**\nproxy\t{proxy.url('')}\n") as w:
             w.ready()
             assert content(w) == DATA
+
+
+def test_a_proxy_that_wants_a_login_is_asked_once():
+    """Was told as a server that may come back, after five tries."""
+    class Closed(Handler):
+        def do_CONNECT(self):
+            with self.server.lock:
+                self.server.log.append((self.command, self.path, dict(self.headers)))
+            self.answer(407, b"", headers={"Proxy-Authenticate": 'Basic realm="x"'})
+
+    with Server() as proxy:
+        proxy.RequestHandlerClass = Closed
+        with fetch("https://data.example/x", None,
+                   web=f"allow\thttps://data.example/**\nproxy\t{proxy.url('')}\n") as w:
+            text = w.error()["text"]
+            assert text == ("https://data.example/x: the proxy answers 407, it wants a login; "
+                            "ask the site about its proxy"), text
+        assert len(proxy.log) == 1, proxy.log
 
 
 def test_a_proxy_that_dies_in_the_middle():
