@@ -351,7 +351,7 @@ static void test_what_takes_no_space_has_no_limit(void **state)
 	static const struct {
 		struct given given;
 		int expect;
-	} cases[] = {
+	} rows[] = {
 		{ { .source = F_IMAGE }, 0 },
 		{ { .source = F_IMAGE, .dest = "source" }, 0 },
 		{ { .source = F_TAR, .method = MOUNT }, 0 },
@@ -361,7 +361,7 @@ static void test_what_takes_no_space_has_no_limit(void **state)
 		{ { .source = F_DIR }, -EDQUOT },
 	};
 
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
 		struct error err = ERROR_INIT;
 		struct plan_input in;
 		struct dataset ds;
@@ -370,12 +370,12 @@ static void test_what_takes_no_space_has_no_limit(void **state)
 		struct plan plan;
 		int r;
 
-		set_up(&cases[i / 2].given, &ds, &policy, &facts, &in);
+		set_up(&rows[i / 2].given, &ds, &policy, &facts, &in);
 		policy.max_bytes = i % 2 ? 0 : 1;
 		policy.max_files = i % 2;
 		facts.copy_files = facts.extract_files = 2;
 		r = plan_make(&plan, &in, &err);
-		if (r != cases[i / 2].expect)
+		if (r != rows[i / 2].expect)
 			fail_msg("%zu: %d (%s)", i, r, err.text);
 		if (r == 0)
 			assert_int_equal(plan.need_bytes + plan.need_files, 0);
