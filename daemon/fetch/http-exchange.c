@@ -289,8 +289,8 @@ static bool is_bad_chunk(const struct http_exchange *h, CURLcode r)
 	return r == CURLE_RECV_ERROR && strcasestr(h->error, "chunk");
 }
 
-/* Returns whether the connection was lost after the last byte that was requested, before the mark of
- * the body's end (the last chunk). The size is known from an earlier answer or a range. */
+/* Returns whether the connection was lost after the last byte that was requested, before the mark
+ * of the body's end (the last chunk). The size is known from an earlier answer or a range. */
 static bool lost_only_the_end(const struct http_exchange *h, const struct http_answer *a,
 			      CURLcode r)
 {
