@@ -62,9 +62,9 @@ static void find_names(struct dataset_list *list)
 				    : 0;
 
 		if (found == 2)
-			output_error("warning: %s: %s is the name of a file, which is taken; other "
-				     "files fit it "
-				     "as a pattern, and are not. Rename that file to have them",
+			output_error("warning: %s: %s is staged as the file of this name. As a "
+				     "pattern it fits other files, too: rename the "
+				     "file to stage them",
 				     d->name, d->source);
 		if (found)
 			dataset_take_literally(d);

@@ -310,9 +310,9 @@ static void report_pattern(const struct source_checks *l, struct dataset *d, int
 		return;
 	}
 	if (errnum == SOURCE_CHECK_IS_NAME_OF_MANY)
-		say_warn("%s: %s is the name of a file, which is taken; other files fit it as a "
-			 "pattern, and are "
-			 "not. Rename that file to have them",
+		say_warn("%s: %s is staged as the file of this name. As a "
+			 "pattern it fits other files, too: rename the "
+			 "file to stage them",
 			 d->name, d->source);
 	dataset_take_literally(d);
 }

@@ -108,10 +108,14 @@ static int hint(struct error *err, const char *profile)
 
 static int refuse_file(const char *path, const struct stat *st, struct error *err)
 {
-	error_set(err, EACCES, "%s %s", path,
-		  !S_ISREG(st->st_mode)	    ? "is no file"
-		  : st->st_uid != geteuid() ? "belongs to somebody else"
-					    : "can be read by others");
+	if (!S_ISREG(st->st_mode) || st->st_uid != geteuid()) {
+		error_set(err, EACCES, "%s %s", path,
+			  !S_ISREG(st->st_mode) ? "is not a file" : "belongs to another user");
+		return error_set_hint(err, -EACCES,
+				      "put the keys into a file of your own with mode 600 at "
+				      "this path");
+	}
+	error_set(err, EACCES, "%s can be read by others", path);
 	return error_set_hint(err, -EACCES, "chmod 600 %s, and change the keys", path);
 }
 
@@ -120,11 +124,11 @@ static int refuse_text(int why, const char *path, const char *profile, struct er
 	if (why == S3_KEYS_E_ELSEWHERE) {
 		error_set(err, EINVAL,
 			  "%s: the profile %s gets its keys by a role, a program or a "
-			  "browser, which is not known here",
+			  "browser, which is not supported",
 			  path, profile);
 		return error_set_hint(err, -EINVAL,
-				      "write what aws configure export-credentials prints to "
-				      "~/.aws/credentials, with [%s]",
+				      "put the keys that aws configure export-credentials prints "
+				      "into section [%s] of ~/.aws/credentials",
 				      profile);
 	}
 	if (why == S3_KEYS_E_NONE)

@@ -53,13 +53,19 @@ static int keep(void *arg, uint64_t at, const void *data, size_t size)
 	return 0;
 }
 
+static int refuse_listing(struct error *err, const char *why)
+{
+	error_set(err, EBADMSG, "%s", why);
+	return error_set_hint(err, -EBADMSG, "tell the administrator of the server");
+}
+
 static int write_object(void *arg, const struct s3_object *o, struct error *err)
 {
 	struct listing *l = arg;
 	char key[3 * S3_KEY_SIZE];
 
 	if (l->last[0] && strcmp(o->key, l->last) <= 0)
-		return error_set(err, EBADMSG, "the server lists keys again, or out of order");
+		return refuse_listing(err, "the server lists keys twice or in the wrong order");
 	strcpy(l->last, o->key);
 	if (l->pattern && !s3_match(l->pattern, o->key))
 		return 0;
@@ -68,7 +74,7 @@ static int write_object(void *arg, const struct s3_object *o, struct error *err)
 		return error_set_hint(err, -E2BIG, "name fewer by each item");
 	}
 	if (s3_encode(o->key, 1, key, sizeof(key)) < 0)
-		return error_set(err, EBADMSG, "a key is too long");
+		return refuse_listing(err, "a key is too long");
 	fprintf(l->out, "%" PRIu64 " %s %s\n", o->size,
 		o->etag[0] && !strpbrk(o->etag, " \n") ? o->etag : "-", key);
 	return ferror(l->out) ? error_set(err, EIO, "write the listing") : 0;

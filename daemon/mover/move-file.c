@@ -276,8 +276,7 @@ static int create(struct moving *f, const struct move_file *file, struct error *
 			0600);
 	if (f->out < 0)
 		return error_errno(err, errno, "create it");
-	return ftruncate(f->out, f->st.st_size) < 0 ? error_errno(err, errno, "make it its size")
-						    : 0;
+	return ftruncate(f->out, f->st.st_size) < 0 ? error_errno(err, errno, "set its size") : 0;
 }
 
 /* ---- files that need no copy ---- */

@@ -98,6 +98,8 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum fac
 		return ctx_check(ctx, err);
 	if (format == FORMAT_ZIP && (r == -EBADMSG || r == -ENODATA))
 		r = zip_names_find_fault(fd, size, err);
+	if (r == -EFBIG)
+		error_set_hint(err, r, "method=extract unpacks it");
 	return r < 0 ? hint_archive(src, format, r, err) : 0;
 }
 

@@ -33,6 +33,7 @@ static const struct {
 	{ EBADMSG,      DAMAGE_HINT },
 	{ ENODATA,      DAMAGE_HINT },
 	{ E2BIG,        "stage less at once" },
+	{ EFBIG,        "the file system holds no file of this size: write another DEST, or leave the file out (exclude=)" },
 	{ ELOOP,        "fix the link, or name the file it should lead to" },
 	{ ENAMETOOLONG, "use shorter names" },
 	{ ENOMEM,       "ask for more --mem" },
@@ -109,8 +110,7 @@ int hint_archive(const struct source *src, enum facts_format format, int r, stru
 				      fix);
 	}
 	r = damage_set_error(err, r, src->path, (uint64_t)src->st.st_size);
-	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||
-	    r == -EFBIG)
+	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG)
 		error_set_hint(err, r, "make the archive again, by %s",
 			       format == FORMAT_ZIP ? "zip -r" : "tar -C DIR -cf FILE .");
 	return r;

@@ -16,9 +16,9 @@ struct ctx;
 struct error;
 struct source;
 
-/* Completes an error about the content of an archive: the hint is to make the archive again.
- * Returns -ESTALE if the source has changed since it was opened, because an archive that is being
- * written only looks damaged. */
+/* Completes an error about the content of an archive: if no method can stage the content, the hint
+ * is to make the archive again. Returns -ESTALE if the source has changed since it was opened,
+ * because an archive that is being written only looks damaged. */
 int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err);
 
 /* If the file is named like a part of a split archive, writes a command that joins the parts to

@@ -81,6 +81,20 @@ static bool should_be_zip(const struct ctx *ctx, enum facts_format promise)
 	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_ZIP);
 }
 
+/* Returns the kind of content of a file that has no known format. */
+static const struct magic_unexpected *get_unexpected(const struct ctx *ctx,
+						     const struct source *src,
+						     const struct facts *facts, const void *block,
+						     size_t n)
+{
+	const struct magic_unexpected *other = magic_get_unexpected(block, n);
+
+	if (!other && !src->is_remote && should_be_zip(ctx, facts->promise) &&
+	    zip_names_has_end(src->fd, facts->bytes))
+		return &magic_zip_behind_data;
+	return other;
+}
+
 /* Returns whether the block is all zeros: a tar without members begins with the zeros of its
  * end. */
 static bool is_zero(const unsigned char *p, size_t n)
@@ -271,7 +285,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (facts->format == FORMAT_PLAIN && !facts->filter && is_zero(block, (size_t)n))
 		facts->format = get_format_of_zeros(src->fd, facts, broken);
 	else if (facts->format == FORMAT_PLAIN && !facts->filter)
-		facts->other = magic_get_unexpected(block, (size_t)n);
+		facts->other = get_unexpected(ctx, src, facts, block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;

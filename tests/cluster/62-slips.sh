@@ -45,7 +45,7 @@ test_a_name_like_a_pattern_is_a_name() {
 		assert_eq "$out" "${item##* }"
 	done
 	job_run alice --stage-data="t=$path/run[1].bin" <<<true
-	assert_contains "$(cat "$work/sbatch.err")" "is the name of a file"
+	assert_contains "$(cat "$work/sbatch.err")" "is staged as the file of this name"
 	out=$(job_refused alice --stage-data="t=$path/a\$b.bin" <<<true)
 	assert_contains "$out" "a \$ of a name is written %24"
 }

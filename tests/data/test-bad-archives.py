@@ -80,7 +80,7 @@ def escapes():
     yield "hard link to itself in a directory", tar(member(b"d/h", kind=HARD, link=b"d/h")), Fails("d/h is a hard link to d/h, which is not")
     yield "hard link to itself, which is there", tar(member(b"h", b"1"), member(b"h", kind=HARD, link=b"h")), Ready()
     yield "hard link of the top to itself", tar(member(b".", kind=HARD, link=b".")), Fails("the name of the top of the archive")
-    yield "symbolic link to nothing, in a zip", make_zip(("l", b"", 0o120777)), Fails("l is a link to nothing")
+    yield "symbolic link to nothing, in a zip", make_zip(("l", b"", 0o120777)), Fails("l is a link with an empty target")
     yield "hard link to nothing", tar(member(b"h", kind=HARD, link=b"missing")), Fails("h is a hard link to missing")
     yield ("hard link to a later member", tar(member(b"h", kind=HARD, link=b"a"), member(b"a", b"1")),
            Fails("h is a hard link to a, which is not in the archive before it"))
@@ -107,7 +107,7 @@ def kinds():
     yield "character device", tar(GOOD, member(b"null", kind=b"3")), Fails("null is a device")
     yield "block device", tar(GOOD, member(b"disk", kind=b"4")), Fails("disk is a device")
     yield "FIFO", tar(GOOD, member(b"pipe", kind=b"6")), Fails("pipe is a device, FIFO or")
-    yield "a hard link without a target", tar(GOOD, member(b"h", kind=HARD)), Fails("h is .*a link to nothing; exclude= leaves it out")
+    yield "a hard link without a target", tar(GOOD, member(b"h", kind=HARD)), Fails("h is .*a link with an empty target; exclude= leaves it out")
     yield "unknown type Z", tar(GOOD, member(b"odd", b"1", b"Z")), Ready({"good": b"1", "odd": b"1"})
     yield "the second part of a file (M)", tar(member(b"rest", b"1", b"M")), Fails("rest is the rest of a file that began in another volume")
     yield "the label of a tape", tar(member(b"label", kind=b"V"), GOOD), Ready({"good": b"1"})
@@ -224,7 +224,7 @@ def numbers():
     yield "200 levels", tar(long_name(b"d/" * 200 + b"f"), member(b"f", b"1")), Fails(r"lies deeper than \d+ directories")
     yield "20,000 levels", tar(pax(path="d/" * 20000 + "f"), posix(b"f", b"1")), Fails("lies deeper|too long a name")
     yield "file with holes, 2^63 - 1 bytes", sparse([(0, 1)], b"1", (1 << 63) - 1), \
-        Fails("make holes its size: File too large; make the archive again")
+        Fails("set the size of holes: File too large; the file system holds no file of this size")
     yield "holes that overlap", sparse([(0, 512), (100, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
     yield "holes in the wrong order", sparse([(4096, 512), (0, 512)], b"1" * 1024, 8192), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
     yield "data behind a file's end", sparse([(0, 512), (1 << 40, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
@@ -319,7 +319,7 @@ def hungry():
     if not re.search(rb"__[at]san_init", open(WORKER, "rb").read()):
         yield ("xz, dictionary of 4 GiB", xz_with_dictionary(WHOLE, 40),
                Fails("needs more than 2048 MiB of memory.*with a smaller dictionary", code="7"))
-        yield "zip, lzma dictionary of 4 GiB", zip_with_dictionary(0xffffffff), Fails(r"is damaged \(lzma stream init.*member f")
+        yield "zip, lzma dictionary of 4 GiB", zip_with_dictionary(0xffffffff), Fails("lzma header .* asks for more than 2048 MiB of memory; unpack it elsewhere .7z x. and make it again by zip -r")
 
 
 # ---- zip ----

@@ -476,7 +476,7 @@ def test_nothing_may_stand_in_front_of_a_zip_of_64_bits():
     assert stage_zip(base, data) == by_python(data) == {"f": b"1"}
     assert by_python(b"#!/bin/sh\n" + data) == {"f": b"1"}
     text = stage_zip(base, b"#!/bin/sh\n" + data, "")
-    assert "is a file and not the zip archive its name promises" in text, text
+    assert "is a zip with other data before it, whose list of files can't be found" in text and "extract it with unzip and make it again by zip -r" in text, text
     remove(base)
 
 
@@ -498,11 +498,12 @@ def test_a_damaged_zip_is_not_called_cut_off():
     base = scratch()
     whole = craft(entry(b"f", b"1" * 100), entry(b"g", b"2", extra=struct.pack("<HH", 0x5455, 0)))
     moved = whole[:-6] + struct.pack("<I", len(whole)) + whole[-2:]
-    for data, cause in ((whole[:-30], "is cut off after"), (whole, "is damaged (incomplete extended time field)"),
+    for data, cause in ((whole[:-30], "is cut off after"), (whole, "is damaged (the list of its files: incomplete extended time field)"),
                         (moved, "is damaged (the list of its files is not where its end says)")):
         for options in ("::method=extract", ""):
             text = stage_zip(base, data, options)
             assert cause in text and "make or copy it again" in text, text
+            assert ("or extract it with unzip and make it again by zip -r" in text) == ("damaged" in cause), text
     remove(base)
 
 

@@ -291,7 +291,7 @@ def test_patterns_are_sets():
     with S3Server(stuck=True, page_size=2) as s:
         for i in range(5):
             s.put(f"pre/{i}", b"1")
-        fails("s3://b/pre/*", s, "lists keys again")
+        fails("s3://b/pre/*", s, "lists keys twice", "tell the administrator")
     with S3Server(extra_keys=["pre/.."]) as s:  # which no "*" fits
         s.put("pre/0", b"1")
         with fetch("s3://b/pre/*", s) as w:
@@ -382,7 +382,7 @@ def test_keys_of_1024_bytes():
                     assert read(w.path, key[4:]) == BIG
     with S3Server(extra_keys=["pre/" + "/".join(["x" * 200] * 6)[:1021]]) as s:
         s.put("pre/0", b"1")
-        fails("s3://b/pre/", s, "listing can't be read")
+        fails("s3://b/pre/", s, "listing can't be read", "tell the administrator")
 
 
 def test_a_listing_of_many_keys():
@@ -419,13 +419,13 @@ def test_listings_that_lie():
     with S3Server(stuck=True, page_size=2) as s:
         for i in range(5):
             s.put(f"pre/{i}", b"1")
-        fails("s3://b/pre/", s, "lists keys again")
+        fails("s3://b/pre/", s, "lists keys twice", "tell the administrator")
     with S3Server(doctype='<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">]>\n') as s:
         s.put("pre/0", b"1")
-        fails("s3://b/pre/", s, "listing can't be read")
+        fails("s3://b/pre/", s, "listing can't be read", "tell the administrator")
     with S3Server(extra_keys=["pre/z\0"]) as s:
         s.put("pre/0", b"1")
-        fails("s3://b/pre/", s, "listing can't be read")
+        fails("s3://b/pre/", s, "listing can't be read", "tell the administrator")
     with S3Server() as s:
         fails("s3://b/none/", s, "no object is below", "check bucket and prefix")
 

@@ -5,7 +5,6 @@
 #include "daemon/engines/archive/damage.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,12 +15,15 @@
 int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
 {
 	char how[ERROR_MAX_SIZE / 2], text[PARSE_SIZE_TEXT];
-	bool no_end;
+	const char *more = "";
 
 	if (r != -ENODATA && r != -EBADMSG)
 		return r;
 	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
-	no_end = strstr(how, UNTAR_NO_END);
+	if (strstr(how, UNTAR_NO_END))
+		more = ", or take it as it is by verify=none";
+	else if (r == -EBADMSG && strstr(how, DAMAGE_ZIP_LIST))
+		more = ", or extract it with unzip and make it again by zip -r";
 	if (r == -EBADMSG)
 		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
 	else if (size)
@@ -29,8 +31,7 @@ int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
 			  size_to_string(size, text), how);
 	else
 		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
-	return error_set_hint(err, -EIO, "%s%s", DAMAGE_HINT,
-			      no_end ? ", or take it as it is by verify=none" : "");
+	return error_set_hint(err, -EIO, "%s%s", DAMAGE_HINT, more);
 }
 
 int damage_add_member(struct error *err, int r, const char *last)

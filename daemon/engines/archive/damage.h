@@ -7,6 +7,9 @@
 
 #define DAMAGE_HINT "make or copy it again"
 
+/* Part of the text of each error in a zip's central directory. unzip reads some of these zips. */
+#define DAMAGE_ZIP_LIST "list of its files"
+
 struct error;
 
 /* Writes a message to err: "/p/x.tar is cut off after 684 KiB (truncated tar archive)" for r

@@ -34,6 +34,17 @@ static int refuse_size(struct error *err)
 			      "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
 }
 
+/* libarchive has one text for a dictionary that is too large and for a damaged header. */
+static int refuse_lzma(struct error *err)
+{
+	error_set(err, EINVAL,
+		  "the lzma header of a member is damaged, or asks for more than %u MiB of memory",
+		  DATA_RLIMIT_MIB);
+	return error_set_hint(err, -EINVAL,
+			      "unpack it elsewhere (7z x) and make it again by zip -r; if 7z "
+			      "finds errors, copy it again");
+}
+
 /* method: such as "(9: deflation-64-bit)", or NULL */
 static int refuse_method(const char *method, struct error *err)
 {
@@ -59,6 +70,8 @@ int decode_error_set(int e, const char *text, struct error *err)
 		return error_set(err, EBADMSG, "no sound archive");
 	if (strstr(text, "Unsupported ZIP compression method"))
 		return refuse_method(strchr(text, '('), err);
+	if (!strcmp(text, "lzma stream initialization error"))
+		return refuse_lzma(err);
 	if (!strcmp(text, "Special header too large"))
 		return refuse_special_header(err);
 	/* lower case, because it is inside a sentence, except for "ZIP" */

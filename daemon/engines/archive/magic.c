@@ -145,6 +145,12 @@ const struct magic_unexpected magic_nothing_compressed = {
 	true,
 };
 
+const struct magic_unexpected magic_zip_behind_data = {
+	"a zip with other data before it, whose list of files can't be found",
+	"extract it with unzip and make it again by zip -r",
+	true,
+};
+
 static const struct magic_unexpected iso_9660 = {
 	"an ISO 9660 image, which is not unpacked here",
 	"unpack it elsewhere (bsdtar -xf) and pack it as a tar",

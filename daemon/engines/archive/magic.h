@@ -51,6 +51,9 @@ extern const struct magic_unexpected magic_compressed_twice;
 /* Compressed data without any content. */
 extern const struct magic_unexpected magic_nothing_compressed;
 
+/* A zip with other data before it, whose list of files is not found. */
+extern const struct magic_unexpected magic_zip_behind_data;
+
 /* Returns true if the address names a web page or an XML file. */
 bool magic_names_page(const char *url);
 

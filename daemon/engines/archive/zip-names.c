@@ -15,6 +15,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/le.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/archive/zip-entry-name.h"
 
@@ -331,7 +332,9 @@ int zip_names_find_fault(int fd, uint64_t size, struct error *err)
 	if (!zip_names_has_end(fd, size))
 		return error_set(err, ENODATA, "zip without the list of its files at the end");
 	if (!zip_names_has_list(fd, size))
-		return error_set(err, EBADMSG, "the list of its files is not where its end says");
+		return error_set(err, EBADMSG, "the " DAMAGE_ZIP_LIST " is not where its end says");
+	if (err && !strstr(err->text, DAMAGE_ZIP_LIST))
+		error_prefix(err, "the " DAMAGE_ZIP_LIST);
 	return -EBADMSG;
 }
 

@@ -53,7 +53,7 @@ int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fd
 		return error_errno(err, errno, "create %s", name);
 	if ((st->st_size >= COPY_TRUNCATE_FROM || copy_file_is_sparse(st)) &&
 	    ftruncate(fd, st->st_size) < 0)
-		return error_errno(err, errno, "make %s its size", name);
+		return error_errno(err, errno, "set the size of %s", name);
 	*fdp = steal_fd(&fd);
 	return 0;
 }

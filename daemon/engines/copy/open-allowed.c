@@ -46,8 +46,8 @@ static bool is_of_kernel(int fd, const struct stat *st)
 
 static int refuse_kernel(const char *path, struct error *err)
 {
-	error_set(err, EINVAL, "%s is a file of the kernel's", path);
-	return error_set_hint(err, -EINVAL, "name a file or a directory");
+	error_set(err, EINVAL, "%s is a file of /proc or /sys, whose size is not known", path);
+	return error_set_hint(err, -EINVAL, "copy its content to another file, and stage that");
 }
 
 static int read_real(int fd, char **realp)

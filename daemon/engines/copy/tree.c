@@ -216,7 +216,7 @@ int tree_make_file(struct tree *t, const struct tree_place *place, const char *p
 			return r;
 	}
 	if ((sparse || size >= TREE_TRUNCATE_FROM) && ftruncate(fd, (off_t)size) < 0)
-		return error_errno(err, errno, "make %s its size", path);
+		return error_errno(err, errno, "set the size of %s", path);
 	count_made(t);
 	*fdp = steal_fd(&fd);
 	return 0;
@@ -238,7 +238,7 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 
 int tree_refuse_link_to_nothing(const char *path, struct error *err)
 {
-	return error_set(err, EINVAL, "%s is a link to nothing", path);
+	return error_set(err, EINVAL, "%s is a link with an empty target", path);
 }
 
 int tree_refuse_link_with_data(const char *path, struct error *err)

@@ -56,10 +56,10 @@ static void complete(struct sqfs_hydrate *h)
 	struct error err = ERROR_INIT;
 
 	if (copy_file_finish(h->in, h->out, &h->st, &err) < 0)
-		stage_io_warn(
-			h->io,
-			"the mounted image: %s; start again with an image that does not change",
-			err.text);
+		stage_io_warn(h->io,
+			      "the mounted image: %s; submit the job again when nobody writes to "
+			      "the image",
+			      err.text);
 	else
 		log_print(LOG_LEVEL_INFO, h->io->ds->name,
 			  "the copy of the mounted image is complete");

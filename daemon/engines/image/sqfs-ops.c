@@ -83,7 +83,7 @@ static void report_failure(const struct sqfs_view *v, uint64_t ref, int errnum)
 	if (errnum == ESTALE)
 		error_set(&err, errnum,
 			  "the %s has changed or was removed since it was mounted: its files can't "
-			  "be read any more; start again when nobody writes to it",
+			  "be read any more; submit the job again when nobody writes to it",
 			  noun);
 	else
 		describe_failure(v->volume, ref, errnum, &err);

@@ -214,7 +214,8 @@ static bool read_field(struct s3_object *o, struct s3_page *page, bool inside, c
 
 static int refuse(struct error *err)
 {
-	return error_set(err, EBADMSG, "the listing can't be read");
+	error_set(err, EBADMSG, "the server's listing can't be read");
+	return error_set_hint(err, -EBADMSG, "tell the administrator of the server");
 }
 
 /* Returns true if the page says that its keys are encoded. Servers that do not support this send

@@ -43,6 +43,13 @@ static int expand_from_list(const struct source *src, const char *path, struct n
 	return expand_list(data, size, dir, names, err);
 }
 
+static int refuse_member(const char *path, struct error *err)
+{
+	error_set(err, EINVAL, "%s can't be in a set: the path is /, leads above /, or is too long",
+		  path);
+	return error_set_hint(err, -EINVAL, "remove it from the set");
+}
+
 /* Selects this node's members from names, which are sorted. */
 static int take_members(struct ctx *ctx, struct source *src, const struct names *names,
 			struct error *err)
@@ -64,7 +71,7 @@ static int take_members(struct ctx *ctx, struct source *src, const struct names 
 		if (!shard_takes(&shard, i))
 			continue;
 		if (path_normalize(names->v[i], path, sizeof(path)) < 0 || !path[1])
-			return error_set(err, ENOENT, "%s can't be in a set", names->v[i]);
+			return refuse_member(names->v[i], err);
 		m->path = strdup(path);
 		if (!m->path)
 			return error_set(err, ENOMEM, "out of memory");
@@ -86,8 +93,8 @@ static int refuse_empty(struct ctx *ctx, const struct source *src, struct error 
 	if (lstat(src->path, &st) == 0)
 		return error_set_hint(
 			err, -ENOENT,
-			"a file has exactly this name; in it write %%5B for [, %%2A for "
-			"*, %%3F for ? and %%7B for {");
+			"to stage the file of exactly this name, write %%5B for [, %%2A "
+			"for *, %%3F for ? and %%7B for {");
 	return error_set_hint(err, -ENOENT, "check it with ls on node %s", ctx->node);
 }
 

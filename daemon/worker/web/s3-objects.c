@@ -36,12 +36,14 @@ static int read_line(const struct wanted *wanted, char *line, struct fetch_objec
 	uint64_t size;
 
 	if (!key)
-		return error_set(err, EIO, "the listing can't be read");
+		return error_set(err, EIO, "the server's listing can't be read");
 	*etag++ = *key++ = '\0';
 	if (parse_uint64(line, &size) < 0 || size > INT64_MAX || !s3_url_decode(key) ||
 	    (wanted->is_pattern ? !s3_match(wanted->key, key)
-				: strncmp(key, wanted->key, strlen(wanted->key)) != 0))
-		return error_set(err, EIO, "the server lists what was not asked for: %.300s", key);
+				: strncmp(key, wanted->key, strlen(wanted->key)) != 0)) {
+		error_set(err, EIO, "the server lists what was not asked for: %.300s", key);
+		return error_set_hint(err, -EIO, "tell the administrator of the server");
+	}
 	*o = (struct fetch_object){ .size = size };
 	snprintf(o->validator.etag, sizeof(o->validator.etag), "%s", etag[0] == '-' ? "" : etag);
 	o->ranges = http_validator_for_range(&o->validator);
