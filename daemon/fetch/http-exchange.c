@@ -32,6 +32,7 @@ struct http_exchange {
 	struct http_answer *answer;  /* the answer that is being received */
 	const struct web_rule *rule; /* the rule for the current address */
 	bool address_refused;
+	bool has_socket; /* a socket to an address that is allowed was made */
 	bool too_slow;
 	uint64_t slow_since_ms, slow_bytes; /* bytes received since slow_since_ms */
 	uint64_t last_ms;		    /* time of the last byte */
@@ -56,6 +57,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 		refuse_address(h, host);
 		return CURL_SOCKET_BAD;
 	}
+	h->has_socket = true;
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
@@ -313,7 +315,7 @@ static int explain_curl(struct http_exchange *h, struct http_answer *a, CURLcode
 {
 	const char *how = h->error[0] ? h->error : curl_easy_strerror(r);
 
-	if (h->address_refused) {
+	if (h->address_refused && !h->has_socket) {
 		error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 			   "%s leads to the address %s, which is not public", a->shown, h->address);
 		return error_set_hint(err, -EPERM,
@@ -360,7 +362,7 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 	int r;
 
 	*againp = false;
-	h->address_refused = h->too_slow = false;
+	h->address_refused = h->has_socket = h->too_slow = false;
 	h->slow_since_ms = h->last_ms = clock_ms();
 	h->slow_bytes = 0;
 	h->answer = a;

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../lib"]
@@ -146,6 +147,25 @@ def test_shares_of_nodes_are_not_shared():
                 assert not names[0] & names[1], (item, names)
                 assert names[0] | names[1] == {f"s-{i}.tar" for i in range(6)}, (item, names)
     remove(base)
+
+
+def test_a_refused_address_does_not_spoil_another():
+    """Seen failing: curl went to the second address of a host, and when that connection broke, the
+    first one was named as the cause. These tests have a mount namespace of their own."""
+    hosts = scratch() + "/hosts"
+    with open(hosts, "w") as f:
+        f.write("::1 two.test\n127.0.0.1 two.test localhost\n")
+    with Server() as s:
+        s.add("/x", BIG, break_after=[1000])
+        rule = f"allow\thttp://two.test:{s.port}/**\t127.0.0.0/8\n"
+        subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+        try:
+            with Worker(f"x={s.url('/x', 'two.test')}:shm", web=rule, tiers="shm") as w:
+                w.ready()
+                assert read(w.path) == BIG
+        finally:
+            subprocess.run(["umount", "/etc/hosts"], check=True)
+    remove(os.path.dirname(hosts))
 
 
 def test_a_session_has_a_token():
