@@ -149,6 +149,18 @@ def test_shares_of_nodes_are_not_shared():
     remove(base)
 
 
+def test_a_marker_of_a_directory_fits_no_pattern():
+    """Seen failing: s3://b/p/ has no name that a file could have."""
+    credentials()
+    with S3Server() as s:
+        for key in ("p/", "p/d/", "p/a", "p/d/b"):
+            s.put(key, key.encode() if key[-1] != "/" else b"")
+        for item, names in (("s3://b/p/*", ["a"]), ("s3://b/p/*/*", ["b"])):
+            with fetch(item, s) as w:
+                w.ready()
+                assert os.listdir(w.path) == names
+
+
 def test_a_refused_address_does_not_spoil_another():
     """Seen failing: curl went to the second address of a host, and when that connection broke, the
     first one was named as the cause. These tests have a mount namespace of their own."""

@@ -23,7 +23,8 @@ bool s3_match(const char *pattern, const char *key)
 
 	for (;;) {
 		if (*pattern == '*') {
-			if (*key == '.' && (pattern == begin || pattern[-1] == '/'))
+			if ((pattern == begin || pattern[-1] == '/') &&
+			    (*key == '.' || *key == '/' || !*key))
 				return false;
 			star = ++pattern;
 			from = key;
