@@ -279,34 +279,67 @@ static bool may_be_prefix(const char *shown)
 	return base && base[1] && !strchr(base, '.');
 }
 
+/* Errors of S3 that need another hint than their status. Amazon gives some of them the status 400. */
+static const struct s3_code {
+	const char *code;
+	int errnum; /* 0: that of the status */
+	bool again;
+	const char *hint;
+} s3_codes[] = {
+	{ "SlowDown", 0, true, "try again later" },
+	{ "RequestTimeout", 0, true, "try again later" },
+	{ "RequestTimeTooSkewed", EACCES, false, "set the clock of this node" },
+	{ "InvalidObjectState", EACCES, false,
+	  "it is archived (Glacier): restore it first, by aws s3api restore-object, and wait until "
+	  "it is there" },
+	{ "ExpiredToken", EACCES, false, "get new keys" },
+	{ "InvalidToken", EACCES, false, "check your keys and their session token" },
+	{ "AuthorizationHeaderMalformed", EACCES, false,
+	  "the site's Region= has to be that of the bucket" },
+};
+
+static const struct s3_code *find_s3_code(const char *code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s3_codes); i++)
+		if (!strcmp(s3_codes[i].code, code))
+			return &s3_codes[i];
+	return NULL;
+}
+
+static const char *s3_hint_of_status(int status)
+{
+	if (status < 400)
+		return "the site's Endpoint= and Region= have to be those of the bucket";
+	if (status == 401 || status == 403)
+		return "check your keys and what they may read";
+	if (status == 407)
+		return "ask the site about its proxy";
+	if (status < 500 && status != 408 && status != 425 && status != 429)
+		return "check the address, and the site's Endpoint= and Region=";
+	return "try again later";
+}
+
 /* Reports S3's own error code and message, because users can search for them. */
 static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool *againp,
 			    struct error *err)
 {
 	const struct http_head *h = &a->head;
 	char code[64] = "", message[256] = "";
+	const struct s3_code *known;
 	size_t n = strlen(a->text);
 
 	s3_xml_get(a->text, n, "Code", code, sizeof(code));
 	s3_xml_get(a->text, n, "Message", message, sizeof(message));
-	*againp = again || !strcmp(code, "SlowDown");
+	known = find_s3_code(code);
+	*againp = again || (known && known->again);
+	errnum = known && known->errnum ? known->errnum : errnum;
 	error_set(err, errnum, "%s: the server answers %d %s%s%s%s%s", a->shown, h->status,
 		  *code ? code : h->reason, *message ? " (" : "", message, *message ? ")" : "",
 		  h->status >= 300 && h->status < 400 ? ", which leads elsewhere" : "");
-	if (!strcmp(code, "RequestTimeTooSkewed"))
-		return error_set_hint(err, -errnum, "set the clock of this node");
-	if (!strcmp(code, "InvalidObjectState"))
-		return error_set_hint(err, -errnum,
-				      "it is archived (Glacier): restore it first, by aws "
-				      "s3api restore-object, and wait until it is there");
-	if (h->status < 400)
-		return error_set_hint(err, -errnum,
-				      "the site's Endpoint= and Region= have to be those "
-				      "of the bucket");
-	if (h->status == 403)
-		return error_set_hint(err, -errnum, "check your keys and what they may read");
+	if (known)
+		return error_set_hint(err, -errnum, "%s", known->hint);
 	if (h->status != 404)
-		return error_set_hint(err, -errnum, "try again later");
+		return error_set_hint(err, -errnum, "%s", s3_hint_of_status(h->status));
 	if (strcmp(code, "NoSuchKey") != 0 || !may_be_prefix(a->shown))
 		return error_set_hint(err, -errnum, "check bucket and key");
 	return error_set_hint(err, -errnum,

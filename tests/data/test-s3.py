@@ -161,6 +161,24 @@ def test_a_marker_of_a_directory_fits_no_pattern():
                 assert os.listdir(w.path) == names
 
 
+def test_errors_that_amazon_answers_with_400():
+    """Seen failing: "try again later"."""
+    class Refusing(S3Handler):
+        def do_GET(self):
+            self.refuse(self.server.status, *self.server.says)
+
+    credentials()
+    for status, code, text, hint in (
+            (400, "ExpiredToken", "The provided token has expired.", "get new keys"),
+            (400, "InvalidToken", "The provided token is malformed.", "check your keys"),
+            (400, "AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-central-1'", "Region="),
+            (400, "InvalidRequest", "?", "check the address"), (401, "Unauthorized", "?", "check your keys"),
+            (407, "ProxyAuthenticationRequired", "?", "ask the site about its proxy")):
+        with S3Server(status=status, says=(code, text)) as s:
+            s.RequestHandlerClass = Refusing
+            fails("s3://b/x", s, f"{status} {code}", hint)
+
+
 def test_a_refused_address_does_not_spoil_another():
     """Seen failing: curl went to the second address of a host, and when that connection broke, the
     first one was named as the cause. These tests have a mount namespace of their own."""
