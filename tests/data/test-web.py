@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 
@@ -52,9 +53,9 @@ def check_tar(path):
 
 def fetch(url, server=None, options="", web=None, name="x", **task):
     """A worker for it; the rules admit the server unless others are given."""
-    task.setdefault("tiers", "shm")
+    task = {"tiers": "shm", "stall": 600_000, **task}
     return Worker(f"{name}={url}:shm:{options}" if options else f"{name}={url}:shm", name=name,
-                  web=web if web is not None else server.rule(), stall=600_000, **task)
+                  web=web if web is not None else server.rule(), **task)
 
 
 def content(w):
@@ -75,6 +76,41 @@ def fails(url, server, pattern, hint="", code=None, **more):
         if os.environ.get("V"):
             print("#", text)
         return text
+
+
+# ---- what is slow, and what is refused ----
+
+class Slow(Handler):
+    """Thinks before it answers what asks for a size, or all, and counts the requests that wait."""
+    think, of_all, active, most, lock = 0.05, False, 0, 0, threading.Lock()
+
+    def do_GET(self):
+        cls = type(self)
+        if cls.of_all or self.headers.get("Range") == "bytes=0-0":
+            with cls.lock:
+                cls.active += 1
+                cls.most = max(cls.most, cls.active)
+            time.sleep(cls.think)
+            with cls.lock:
+                cls.active -= 1
+        super().do_GET()
+
+    do_HEAD = do_GET
+
+
+def test_not_more_requests_at_once_than_allowed():
+    """Seen failing: sizes were asked for by 16 requests, whatever the limit, and threads= did not
+    count for addresses."""
+    for options, limit, most in (("", 1, 1), ("", 2, 2), ("threads=3", 0, 3), ("threads=8", 2, 2)):
+        with Server() as s:
+            s.RequestHandlerClass = type("Counting", (Slow,), {"of_all": True})
+            for i in range(24):
+                s.add(f"/s-{i}.bin", b"x" * 100)
+            s.add("/big", BIG)
+            for url in s.url("/s-{0..23}.bin"), s.url("/big"):
+                with fetch(url, s, options, maxreaders=limit) as w:
+                    w.ready()
+            assert s.RequestHandlerClass.most <= most, (options, limit, s.RequestHandlerClass.most)
 
 
 # ---- what works ----

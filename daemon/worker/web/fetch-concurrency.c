@@ -5,10 +5,17 @@
 #define START 2
 #define WINDOW_MS 400
 
+size_t fetch_concurrency_most(size_t max_readers, size_t threads)
+{
+	size_t most = stage_io_get_most(max_readers, FETCH_CONCURRENCY_USUAL,
+					FETCH_CONCURRENCY_MAX);
+
+	return threads && threads < most ? threads : most;
+}
+
 void fetch_concurrency_init(struct fetch_concurrency *p, size_t max)
 {
-	*p = (struct fetch_concurrency){ .max = stage_io_get_most(max, FETCH_CONCURRENCY_USUAL,
-								  FETCH_CONCURRENCY_MAX) };
+	*p = (struct fetch_concurrency){ .max = fetch_concurrency_most(max, 0) };
 	p->n = p->max < START ? p->max : START;
 }
 

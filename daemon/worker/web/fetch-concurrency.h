@@ -18,6 +18,10 @@ struct fetch_concurrency {
 	uint64_t last_rate;	  /* rate with half as many connections; 0: not measured */
 };
 
+/* Returns the most requests at the same time. max_readers: of the site; 0 means
+ * FETCH_CONCURRENCY_USUAL. threads: of the user, who can only lower it; 0: none given. */
+size_t fetch_concurrency_most(size_t max_readers, size_t threads);
+
 /* max: 0 means FETCH_CONCURRENCY_USUAL; values above FETCH_CONCURRENCY_MAX are lowered to it. */
 void fetch_concurrency_init(struct fetch_concurrency *p, size_t max);
 

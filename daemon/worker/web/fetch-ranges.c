@@ -300,7 +300,8 @@ int fetch_ranges_all(struct ctx *ctx, struct fetch *f, const struct fetch_object
 	}
 	for (size_t i = 0; i < n; i++)
 		s.outputs[i].fd = -1;
-	fetch_concurrency_init(&s.pace, ctx->policy.max_readers);
+	fetch_concurrency_init(&s.pace,
+			       fetch_concurrency_most(ctx->policy.max_readers, ctx->ds->threads));
 	r = fetch_ranges_run(&s, err);
 	if (r < 0)
 		give_up(&s);

@@ -16,6 +16,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/web/fetch-concurrency.h"
 #include "daemon/worker/web/fetch-ranges.h"
 #include "daemon/worker/web/s3-objects.h"
 
@@ -183,12 +184,14 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 		uint32_t id;
 		size_t i;
 	} asked[AT_ONCE] = { 0 };
+	const size_t most = fetch_concurrency_most(ctx->policy.max_readers, ctx->ds->threads);
+	const size_t n_at_once = most < AT_ONCE ? most : AT_ONCE;
 	size_t next = 0, n_asked = 0;
 	struct fetch_event e;
 	int r;
 
 	for (;;) {
-		for (size_t k = 0; k < AT_ONCE; k++) {
+		for (size_t k = 0; k < n_at_once; k++) {
 			next = skip_listed(src, next);
 			if (asked[k].id || next == src->n_objects)
 				continue;
@@ -203,7 +206,7 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 		r = fetch_wait(src->fetch, ctx, 1000, &e, err);
 		if (r < 0)
 			return r;
-		for (size_t k = 0; r > 0 && k < AT_ONCE; k++) {
+		for (size_t k = 0; r > 0 && k < n_at_once; k++) {
 			if (!asked[k].id || asked[k].id != e.id || e.what == FETCH_CAME)
 				continue;
 			r = take_answer(&src->objects[asked[k].i], &e, err);
@@ -211,7 +214,6 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 				return r;
 			asked[k].id = 0;
 			n_asked--;
-			ctx_add_progress(ctx, 0, 0);
 			break;
 		}
 	}

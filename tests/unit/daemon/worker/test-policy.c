@@ -72,10 +72,22 @@ static void test_a_higher_limit_never_means_fewer(void **state)
 		}
 }
 
+/* fetch_concurrency_most() with the threads= of a user */
+static void test_users_ask_for_less_and_not_for_more(void **state)
+{
+	assert_int_equal(fetch_concurrency_most(0, 0), FETCH_CONCURRENCY_USUAL);
+	assert_int_equal(fetch_concurrency_most(0, 1), 1);
+	assert_int_equal(fetch_concurrency_most(0, 50), FETCH_CONCURRENCY_USUAL);
+	assert_int_equal(fetch_concurrency_most(8, 3), 3);
+	assert_int_equal(fetch_concurrency_most(8, 20), 8);
+	assert_int_equal(fetch_concurrency_most(1, 0), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_higher_limit_never_means_fewer),
+		cmocka_unit_test(test_users_ask_for_less_and_not_for_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
