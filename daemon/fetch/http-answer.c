@@ -279,7 +279,7 @@ static bool may_be_prefix(const char *shown)
 	return base && base[1] && !strchr(base, '.');
 }
 
-/* Errors of S3 that need another hint than their status. Amazon gives some of them the status 400. */
+/* Errors of S3 that need another hint than their status, which is often 400. */
 static const struct s3_code {
 	const char *code;
 	int errnum; /* 0: that of the status */

@@ -22,6 +22,7 @@
 #include "common/protocol/keeper-verbs.h"
 #include "common/sandbox/data-rlimit.h"
 #include "common/sandbox/sandbox.h"
+#include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/list.h"
@@ -42,6 +43,7 @@ struct order {
 	int fd;
 	bool is_pipe;
 	uint64_t id, unsaid; /* unsaid: bytes received but not yet reported to the worker */
+	uint64_t said_ms;    /* time of the last report, or of the order */
 	unsigned age;	     /* server->n_stops when the order arrived; the order is cancelled
 			      * when n_stops grows */
 	struct server *server;
@@ -82,7 +84,17 @@ static void say_came(struct order *o)
 	kv_set_u64(kv, "id", o->id);
 	kv_set_u64(kv, "bytes", o->unsaid);
 	o->unsaid = 0;
+	o->said_ms = clock_ms();
 	fetch_say(o->server, kv);
+}
+
+static void note_came(void *arg, size_t size)
+{
+	struct order *o = arg;
+
+	o->unsaid += size;
+	if (o->unsaid >= FETCH_STEP || clock_ms() - o->said_ms >= FETCH_STEP_MS)
+		say_came(o);
 }
 
 static void say_end(struct order *o, int r, const struct http_reply *reply, const struct error *err)
@@ -122,9 +134,7 @@ static int put(void *arg, uint64_t at, const void *data, size_t size)
 	r = fd_pwrite_all(o->fd, data, size, at);
 	if (r < 0)
 		return r;
-	o->unsaid += size;
-	if (o->unsaid >= FETCH_STEP)
-		say_came(o);
+	note_came(o, size);
 	return 0;
 }
 
@@ -163,7 +173,7 @@ static void carry_out(struct http *h, struct order *o)
 		rq.known = &known;
 	}
 	if (!strcmp(kv_get_or_empty(o->kv, "op"), "list"))
-		r = s3_list(h, rq.url, kv_get_u64(o->kv, "pattern", 0), o->fd, &err);
+		r = s3_list(h, rq.url, kv_get_u64(o->kv, "pattern", 0), o->fd, note_came, o, &err);
 	else
 		r = http_get(h, &rq, &reply, &err);
 	/* The reader of a pipe must see its end before it receives the result. On NFS, close()
@@ -304,6 +314,7 @@ static int receive(struct server *s, struct order **op)
 	o->id = kv_get_u64(o->kv, "id", 0);
 	o->is_pipe = kv_get_u64(o->kv, "pipe", 0);
 	o->age = atomic_load(&s->n_stops);
+	o->said_ms = clock_ms();
 	*op = o;
 	return 1;
 }

@@ -23,6 +23,8 @@
 struct page_data {
 	char *data;
 	size_t size, capacity;
+	void (*came)(void *arg, size_t size);
+	void *arg;
 };
 
 struct listing {
@@ -50,6 +52,7 @@ static int keep(void *arg, uint64_t at, const void *data, size_t size)
 	}
 	memcpy(p->data + p->size, data, size);
 	p->size = need;
+	p->came(p->arg, size);
 	return 0;
 }
 
@@ -129,10 +132,11 @@ static int get_page(struct http *h, const char *url, const char *query, struct p
 	}
 }
 
-int s3_list(struct http *h, const char *url, bool is_pattern, int fd, struct error *err)
+int s3_list(struct http *h, const char *url, bool is_pattern, int fd,
+	    void (*came)(void *arg, size_t size), void *arg, struct error *err)
 {
 	struct listing l = { 0 };
-	struct page_data data = { 0 };
+	struct page_data data = { .came = came, .arg = arg };
 	struct s3_page page = { .truncated = true };
 	char query[S3_MAX_URL];
 	struct url parts;

@@ -246,6 +246,10 @@ static bool on_progress(struct stage_run *run, const struct kv *kv)
 
 	if (s->state == STAGE_READY && !run->stays)
 		return true; /* an older message, sent by another thread of the worker */
+	if (kv_get_u64(kv, "alive", 0) == 1) {
+		stage_run_set_stall(run);
+		return true;
+	}
 	if (bytes != run->moved_bytes || files != run->moved_files) {
 		run->moved_bytes = bytes;
 		run->moved_files = files;

@@ -74,6 +74,7 @@ static int keep_name(struct counting *c, const char *path, struct error *err)
 
 static void add_file(struct counting *c, const struct stat *st)
 {
+	ctx_add_progress(c->ctx, 0, 0);
 	if (S_ISREG(st->st_mode)) {
 		uint64_t charge = copy_file_charge(st);
 
@@ -135,6 +136,7 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 	struct counting *c = arg;
 
 	atomic_fetch_add(&c->dirs, 1);
+	ctx_add_progress(c->ctx, 0, 0);
 	check_limits(c); /* also here, because a tree may have no files */
 	if (c->needs_print)
 		atomic_fetch_add(&c->print, tree_fingerprint(dir->path, &dir->st));
@@ -205,6 +207,7 @@ static int count_member(struct counting *c, size_t i, struct error *err)
 			add_missing(c, i);
 		return r == -ENOENT ? 0 : r;
 	}
+	ctx_add_progress(c->ctx, 0, 0);
 	if (S_ISDIR(st.st_mode) ? path_filter_prunes(c->filter, m->name)
 				: !path_filter_takes(c->filter, m->name))
 		return 0;

@@ -100,7 +100,7 @@ static void keep_rate(struct ctx *ctx, uint64_t bytes)
 	while (us > 0 && !ctx_is_cancelled(ctx)) {
 		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
 
-		daemon_conn_add_wait(ctx->priv->conn);
+		daemon_conn_add_progress(ctx->priv->conn, 0, 0);
 		usleep((useconds_t)step);
 		us -= step;
 	}

@@ -85,6 +85,7 @@ void ctx_sleep(const struct ctx *ctx, uint64_t ms);
 /* Pauses the stall timer while the worker waits for other jobs. Thread-safe. */
 void ctx_set_paused(struct ctx *ctx, bool paused);
 
+/* Also without bytes and files, this restarts the stall timer. */
 static inline void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 	stage_io_add_progress(&ctx->io, bytes, files);

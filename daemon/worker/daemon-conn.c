@@ -24,6 +24,7 @@
 #include "common/util/fd.h"
 
 #define DAEMON_CONN_TICK_MS 120
+#define ALIVE_MS 500 /* time between two signs of life */
 #define DAEMON_CONN_MAX_FDS CONN_MAX_FDS
 
 /* Which thread must remove what was made */
@@ -41,7 +42,7 @@ struct daemon_conn {
 	pthread_t thread;
 
 	_Atomic uint64_t bytes, files, written;
-	atomic_bool cancelled, paused, waits;
+	atomic_bool cancelled, paused, alive;
 
 	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t changed;
@@ -59,7 +60,7 @@ struct daemon_conn {
 	bool serving, in_stop;
 
 	/* used by the thread only: */
-	uint64_t sent_bytes, sent_files, moved_ms, started_ms, ended_ms;
+	uint64_t sent_bytes, sent_files, moved_ms, told_ms, started_ms, ended_ms;
 };
 
 static void call_end(struct daemon_conn *l, int reason, const char *text)
@@ -86,22 +87,26 @@ static void call_end(struct daemon_conn *l, int reason, const char *text)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* Sends progress, or a sign of life without progress, and restarts the stall timer. */
 static void send_progress(struct daemon_conn *l)
 {
-	_cleanup_(kv_freep) struct kv *kv = NULL;
-	uint64_t bytes = atomic_load(&l->bytes), files = atomic_load(&l->files);
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_PROGRESS);
+	uint64_t bytes = atomic_load(&l->bytes), files = atomic_load(&l->files), now = clock_ms();
+	bool moved = bytes != l->sent_bytes || files != l->sent_files;
 
-	if (bytes == l->sent_bytes && files == l->sent_files)
+	if (!atomic_exchange(&l->alive, false) && !atomic_load(&l->paused) && !moved)
 		return;
+	l->moved_ms = now;
+	if (!kv || (!moved && (!l->limits.stall_ms || now - l->told_ms < ALIVE_MS)))
+		return;
+	l->told_ms = now;
 	l->sent_bytes = bytes;
 	l->sent_files = files;
-	l->moved_ms = clock_ms();
-	kv = proto_new(PROTO_OP_PROGRESS);
-	if (!kv)
-		return;
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
 	kv_set_u64(kv, "written", atomic_load(&l->written));
+	if (!moved)
+		kv_set(kv, "alive", "1");
 	conn_send(l->sock, kv); /* if the connection has ended, the next poll reports it */
 }
 
@@ -182,8 +187,7 @@ static void check_clock(struct daemon_conn *l)
 	uint64_t now = clock_ms();
 
 	pthread_mutex_lock(&l->lock);
-	/* Waiting for stagingd, or for MaxRate=, is not a stall. */
-	if (l->wanted || atomic_load(&l->paused) || atomic_exchange(&l->waits, false))
+	if (l->wanted) /* waiting for stagingd is not a stall */
 		l->moved_ms = now;
 	pthread_mutex_unlock(&l->lock);
 	if (l->limits.timeout_ms && now - l->started_ms > l->limits.timeout_ms)
@@ -402,6 +406,7 @@ int daemon_conn_ask_with(struct daemon_conn *l, const struct kv *request, int fd
 
 void daemon_conn_add_progress(struct daemon_conn *l, uint64_t bytes, uint64_t files)
 {
+	atomic_store_explicit(&l->alive, true, memory_order_relaxed);
 	if (bytes)
 		atomic_fetch_add_explicit(&l->bytes, bytes, memory_order_relaxed);
 	if (files)
@@ -416,11 +421,6 @@ uint64_t daemon_conn_get_progress(const struct daemon_conn *l)
 void daemon_conn_set_written(struct daemon_conn *l, uint64_t bytes)
 {
 	atomic_store(&l->written, bytes);
-}
-
-void daemon_conn_add_wait(struct daemon_conn *l)
-{
-	atomic_store_explicit(&l->waits, true, memory_order_relaxed);
 }
 
 void daemon_conn_set_paused(struct daemon_conn *l, bool paused)

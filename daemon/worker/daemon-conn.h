@@ -47,10 +47,10 @@ int daemon_conn_ask(struct daemon_conn *conn, const struct kv *request, const ch
 int daemon_conn_ask_with(struct daemon_conn *conn, const struct kv *request, int fd,
 			 const char *answer_op, struct kv **answerp, struct error *err);
 
+/* Without bytes and files, this reports a sign of life: the source has answered without data, or a
+ * thread waits, but not for the source. The stall timers, also that of stagingd, restart at the
+ * next tick. Thread-safe and cheap. */
 void daemon_conn_add_progress(struct daemon_conn *conn, uint64_t bytes, uint64_t files);
-/* Reports that a thread waits, but not for the source. The stall timer restarts at the next
- * tick. */
-void daemon_conn_add_wait(struct daemon_conn *conn);
 /* Returns the bytes so far. */
 uint64_t daemon_conn_get_progress(const struct daemon_conn *conn);
 /* Sets how many granted bytes are written; sent with the next progress message. */

@@ -28,7 +28,7 @@ def credentials(text=None, mode=0o600, token=None, file="credentials"):
 
 def fetch(item, server, options="", **task):
     return Worker(f"x={item}:shm:{options}" if options else f"x={item}:shm", web=server.web(),
-                  tiers="shm", stall=600_000, **task)
+                  **{"tiers": "shm", "stall": 600_000, **task})
 
 
 def fails(item, server, pattern, hint="", **more):

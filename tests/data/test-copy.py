@@ -809,6 +809,20 @@ def test_as_many_at_once_as_may_be():
     remove(other)
 
 
+def test_a_slow_count_is_no_stall():
+    """Seen failing, with "the source gave nothing": counting reads no bytes."""
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    src, other = scratch(), scratch()
+    for i in range(2000):
+        write(f"{src}/far{i}", b"1")
+    with Worker(f"x={src}", env={"LD_PRELOAD": slow, "SLOW_FLIGHT": f"{other}/n"}, maxreaders=1, stall=1000) as w:
+        w.ready()
+    remove(src)
+    remove(other)
+
+
 def test_the_rate_is_kept():
     src = scratch()
     write(f"{src}/f", os.urandom(3 << 20))

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""onfail=source from end to end: a real stagingd, and real workers that are killed or fail."""
+"""onfail=source, and the wait for a turn, from end to end: a real stagingd, and real workers that
+are killed, fail or wait."""
+import fcntl
 import os
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../control"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -34,6 +37,24 @@ def run(src, value):
 
 def entry(d):
     return os.path.join(d.rundir, "t/data/a")
+
+
+def test_waiting_for_a_turn_is_no_stall():
+    """Seen failing: stagingd killed the worker, which waited for a token or by Jitter=."""
+    src = make(3)
+    os.mkdir(f"{src}/tokens")
+    conf = CONF.replace("{src}", src).replace("MaxRate=1M", f"TokenDir={src}/tokens\nTokenWait=1h")
+    conf += "StallTimeout=1s\n[daemon]\nRunRules=yes\n"
+    with open(f"{src}/tokens/1", "w") as token:
+        fcntl.flock(token, fcntl.LOCK_EX)
+        with Daemon(f"a={src}/d:shm", conf=conf, worker=WORKER) as d:
+            time.sleep(4)
+            s = d.status("a")
+            assert s["state"] not in ("failed", "ready", "undoing"), s
+            fcntl.flock(token, fcntl.LOCK_UN)
+            d.wait(names="a")
+            assert d.status("a")["state"] == "ready", d.status("a")
+    remove(src)
 
 
 def test_after_kill_9_another_worker_makes_the_link():

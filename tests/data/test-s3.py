@@ -149,6 +149,24 @@ def test_shares_of_nodes_are_not_shared():
     remove(base)
 
 
+def test_a_slow_listing_is_no_stall():
+    """Seen failing, with "the source gave nothing", though each page came at once."""
+    class Slow(S3Handler):
+        def list(self, *args):
+            time.sleep(0.3)
+            super().list(*args)
+
+    credentials()
+    with S3Server(page_size=1) as s:
+        s.RequestHandlerClass = Slow
+        for i in range(9):
+            s.put(f"p/{i}", b"1")
+        for item in "s3://b/p/", "s3://b/p/*":
+            with fetch(item, s, stall=1000) as w:
+                w.ready()
+                assert len(os.listdir(w.path)) == 9
+
+
 def test_a_marker_of_a_directory_fits_no_pattern():
     """Seen failing: s3://b/p/ has no name that a file could have."""
     credentials()

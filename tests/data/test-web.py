@@ -98,6 +98,23 @@ class Slow(Handler):
     do_HEAD = do_GET
 
 
+def test_what_gives_little_or_late_does_not_stall():
+    """Seen failing, with "the source gave nothing": bytes that came slowly were reported for each
+    MiB only, and the sizes of a set not at all."""
+    with Server() as s:
+        s.add("/x", DATA[:500_000], rate=150_000)
+        with fetch(s.url("/x"), s, stall=1500) as w:
+            w.ready()
+            assert content(w) == DATA[:500_000]
+    with Server() as s:
+        s.RequestHandlerClass = type("Late", (Slow,), {"think": 0.5})
+        for i in range(64):
+            s.add(f"/s-{i}.bin", b"x")
+        with fetch(s.url("/s-{0..63}.bin"), s, stall=1000) as w:
+            w.ready()
+            assert len(os.listdir(w.path)) == 64
+
+
 def test_not_more_requests_at_once_than_allowed():
     """Seen failing: sizes were asked for by 16 requests, whatever the limit, and threads= did not
     count for addresses."""

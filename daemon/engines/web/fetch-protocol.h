@@ -11,7 +11,8 @@
  *                      s3://BUCKET/PREFIX, or that fits s3://BUCKET/PATTERN, a line of size, blank,
  *                      ETag, blank, encoded key
  *                    op=stop: what was asked for before ends
- *   from it          op=came id= bytes=           now and then, for descriptors that are files
+ *   from it          op=came id= bytes=           after FETCH_STEP bytes, and after FETCH_STEP_MS
+ *                      if they come slowly; for op=list and for descriptors that are files
  *                    op=done id= [total=] ranges= etag= modified= name=
  *                    op=fail id= code= exit= hint= text=
  *
@@ -22,3 +23,4 @@
 #define FETCH_MAX_THREADS 64
 #define FETCH_PROGRAM "stage-fetch"
 #define FETCH_STEP (1u << 20) /* bytes between two op=came */
+#define FETCH_STEP_MS 500

@@ -145,7 +145,7 @@ static int read_event(struct fetch_event *e, const struct kv *kv)
 	return 1;
 }
 
-int fetch_wait(struct fetch *f, const struct ctx *ctx, int timeout_ms, struct fetch_event *e,
+int fetch_wait(struct fetch *f, struct ctx *ctx, int timeout_ms, struct fetch_event *e,
 	       struct error *err)
 {
 	uint64_t end = clock_ms() + (uint64_t)timeout_ms, now = 0;
@@ -169,10 +169,12 @@ int fetch_wait(struct fetch *f, const struct ctx *ctx, int timeout_ms, struct fe
 	r = conn_recv(f->sock, &kv);
 	if (r <= 0 || read_event(e, kv) < 0)
 		return is_gone(err);
+	if (ctx && e->what != FETCH_FAILED)
+		ctx_add_progress(ctx, 0, 0);
 	return 1;
 }
 
-int fetch_get_now(struct fetch *f, const struct ctx *ctx, const struct fetch_get *get, int fd,
+int fetch_get_now(struct fetch *f, struct ctx *ctx, const struct fetch_get *get, int fd,
 		  struct http_reply *reply, struct error *err)
 {
 	struct fetch_event e = { 0 };

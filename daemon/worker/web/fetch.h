@@ -63,9 +63,9 @@ struct fetch_event {
 
 /* Waits for an event. Returns 1: *e is an event; 0: none within timeout_ms; -errno: stage-fetch has
  * ended, or ctx was cancelled. */
-int fetch_wait(struct fetch *f, const struct ctx *ctx, int timeout_ms, struct fetch_event *e,
+int fetch_wait(struct fetch *f, struct ctx *ctx, int timeout_ms, struct fetch_event *e,
 	       struct error *err);
 
 /* Makes one request and waits for its end. Returns 0 or an error with err set. */
-int fetch_get_now(struct fetch *f, const struct ctx *ctx, const struct fetch_get *get, int fd,
+int fetch_get_now(struct fetch *f, struct ctx *ctx, const struct fetch_get *get, int fd,
 		  struct http_reply *reply, struct error *err);
