@@ -262,6 +262,18 @@ def test_a_listing_may_be_without_etags():
             assert read(w.path, "7") == want["d/7"]
 
 
+def test_objects_of_a_prefix_have_the_times_of_the_server():
+    """Was the time at which they were fetched."""
+    credentials()
+    with S3Server() as s:
+        s.put("p/a", b"one")
+        s.put("p/d/b", bytes(40 << 20), modified=1_600_000_000)
+        with fetch("s3://b/p/", s) as w:
+            w.ready()
+            times = [os.stat(os.path.join(w.path, n)).st_mtime for n in ("a", "d/b")]
+            assert times == [1_700_000_000, 1_600_000_000], times
+
+
 def test_a_listing_may_have_etags_without_quotes():
     """Was told as a change of each object."""
     credentials()

@@ -1,6 +1,7 @@
 #include "daemon/engines/web/http-head.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -219,4 +220,22 @@ bool http_head_may_be_encoded(const struct http_head *h, const char *url)
 	const struct suffix *s = suffix_find(url, strcspn(url, "?#"));
 
 	return !names_encoding(h->encoding) || (s && s->compressed);
+}
+
+time_t http_date_read(const char *text)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm tm = { 0 };
+	char month[4];
+	const char *at;
+
+	if (sscanf(text, "%*3s, %d %3s %d %d:%d:%d GMT", &tm.tm_mday, month, &tm.tm_year,
+		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+		return 0;
+	at = strstr(months, month);
+	if (!at || (at - months) % 3 || tm.tm_year < 1970 || tm.tm_year > 9999)
+		return 0;
+	tm.tm_mon = (int)(at - months) / 3;
+	tm.tm_year -= 1900;
+	return timegm(&tm);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define HTTP_HEAD_MAX_SIZE (64 * 1024) /* limit for all lines of an answer */
 #define HTTP_HEAD_MAX_URL 4096
@@ -59,3 +60,6 @@ const char *http_validator_for_range(const struct http_validator *v);
 /* Returns true if the answer has no Content-Encoding that must be decoded. A name such as x.tar.gz
  * may have one, because the content is compressed in any case. */
 bool http_head_may_be_encoded(const struct http_head *h, const char *url);
+
+/* Parses a date such as "Sat, 21 Nov 2026 08:00:00 GMT". Returns 0 if text is no date. */
+time_t http_date_read(const char *text);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/util/error.h"
@@ -45,25 +44,6 @@ static int look_at(struct ctx *ctx, struct source *src, uint64_t from, uint64_t 
 	return fetch_get_now(src->fetch, ctx, &get, src->fd, reply, err);
 }
 
-/* Parses "Sat, 21 Nov 2026 08:00:00 GMT". Returns 0 if text is no date. */
-static time_t read_date(const char *text)
-{
-	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	struct tm tm = { 0 };
-	char month[4];
-	const char *at;
-
-	if (sscanf(text, "%*3s, %d %3s %d %d:%d:%d GMT", &tm.tm_mday, month, &tm.tm_year,
-		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
-		return 0;
-	at = strstr(months, month);
-	if (!at || (at - months) % 3 || tm.tm_year < 1970 || tm.tm_year > 9999)
-		return 0;
-	tm.tm_mon = (int)(at - months) / 3;
-	tm.tm_year -= 1900;
-	return timegm(&tm);
-}
-
 static void set_stat(struct source *src)
 {
 	const struct fetch_object *o = src->objects;
@@ -72,7 +52,7 @@ static void set_stat(struct source *src)
 	src->st = (struct stat){ .st_mode = S_IFREG | 0644 };
 	src->st.st_size = (off_t)size;
 	src->st.st_blocks = (blkcnt_t)((size + 511) / 512);
-	src->st.st_mtim.tv_sec = read_date(o->validator.modified);
+	src->st.st_mtim.tv_sec = http_date_read(o->validator.modified);
 }
 
 /* Fetches the end for formats that store the size of their content there. */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/util/fd.h"
@@ -39,6 +41,7 @@ struct output {
 	int fd;
 	size_t n_parts; /* parts that are being fetched */
 	bool begun, all_asked;
+	time_t modified; /* by the server; 0: it does not say */
 };
 
 struct files {
@@ -92,6 +95,7 @@ static int begin_object(struct files *s, size_t i, struct error *err)
 	if (r < 0)
 		return r;
 	out->begun = true;
+	out->modified = http_date_read(s->objects[i].validator.modified);
 	if (s->hash) {
 		s->hash_fd = fd_reopen(out->fd, O_RDONLY);
 		if (s->hash_fd < 0)
@@ -100,12 +104,22 @@ static int begin_object(struct files *s, size_t i, struct error *err)
 	return 0;
 }
 
+/* The time is a property that few programs need, so an error does not matter. */
+static void set_time(int fd, time_t modified)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = modified } };
+
+	if (modified > 0)
+		futimens(fd, times);
+}
+
 static int end_object(struct files *s, size_t i, struct error *err)
 {
 	struct output *out = &s->outputs[i];
 	int fd = out->fd;
 
 	out->fd = -1;
+	set_time(fd, out->modified);
 	return s->sink->close(s->sink->arg, i, fd, err);
 }
 
@@ -190,8 +204,10 @@ static int handle(struct files *s, const struct fetch_event *e, struct error *er
 		*err = e->error;
 		return err->code;
 	}
-	if (e->what == FETCH_DONE)
+	if (e->what == FETCH_DONE) {
+		s->outputs[part->i].modified = http_date_read(e->reply.validator.modified);
 		return part_done(s, part, err);
+	}
 	ctx_add_progress(s->ctx, e->bytes, 0);
 	fetch_concurrency_note(&s->pace, clock_ms(), e->bytes, s->n_parts);
 	return 0;
