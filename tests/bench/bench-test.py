@@ -146,6 +146,15 @@ class Reporting(unittest.TestCase):
         self.assertIn("Versions: GNU tar 1.34.", text)
         self.assertIn("Versions: GNU tar 1.99.", text)
 
+    def test_the_machine_of_most_programs_is_the_first(self):
+        other = {**MACHINE, "machine": {**MACHINE["machine"], "cores": 64}}
+        self.merge("bench-a", ROW)
+        for program in ("bench-b", "bench-c"):
+            self.merge(program, {**ROW, "table": "images"}, machine=other)
+        text = self.results()
+        self.assertLess(text.index("64 cores"), text.index("2 cores"))
+        self.assertEqual((text.count("64 cores"), text.count("2 cores")), (1, 1))
+
     def test_the_machine_of_all_programs_is_named_once(self):
         other = {**MACHINE, "machine": {**MACHINE["machine"], "cores": 64}}
         for program, machine in (("bench-a", MACHINE), ("bench-b", other), ("bench-a", other)):

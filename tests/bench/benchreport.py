@@ -45,20 +45,27 @@ def place_of(p):
 
 
 def merge(out, program, quick, lines, machine=None):
-    """A program that was measured on another machine than the first one, or with other versions,
-    brings these along."""
+    """Machine and versions of most programs stand once. Other programs bring their own along."""
     machine = machine or benchmachine.describe()
     all_ = load(out) or {**machine, "programs": {}}
-    own = {} if place_of(all_) == machine else machine
     rows = [json.loads(line) for line in lines if line.strip()]
-    all_["programs"][program] = {"date": datetime.date.today().isoformat(), "quick": bool(quick), **own, "lines": rows}
-    if all(place_of(p) == machine for p in all_["programs"].values()):
-        all_.update(machine)
-        for p in all_["programs"].values():
+    for p in all_["programs"].values():
+        p.update({**place_of(all_), **place_of(p)})
+    all_["programs"][program] = {"date": datetime.date.today().isoformat(), "quick": bool(quick), **machine,
+                                 "lines": rows}
+    all_.update(most_common_place(all_))
+    for p in all_["programs"].values():
+        if place_of(p) == place_of(all_):
             del p["machine"], p["versions"]
     with open(out + "/performance.json.tmp", "w") as f:
         f.write(to_text(all_))
     os.rename(out + "/performance.json.tmp", out + "/performance.json")
+
+
+def most_common_place(all_):
+    """If several are as common, the one that stood there before"""
+    places = [place_of(p) for p in all_["programs"].values()]
+    return max([place_of(all_), *places], key=places.count)
 
 
 def to_text(all_):
@@ -199,17 +206,24 @@ def grouped(rows, key):
     return groups
 
 
+def titles_of(programs):
+    """Titles of their tables; "" is for rows that only a curve has."""
+    tables = dict.fromkeys(row.get("table", "") for p in programs for row in p["lines"])
+    return [f'"{TITLES.get(t, t[:1].upper() + t[1:])}"' if t else "curves" for t in tables]
+
+
 def machine_of(all_):
     here = [p for p in all_["programs"].values() if "machine" not in p]
     dates = sorted({p["date"] for p in here})
     out = [*(wrapped(line) for line in benchmachine.to_text(all_).split("\n")), "",
            f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ".", ""]
-    for p in all_["programs"].values():
-        if "machine" in p:
-            titles = dict.fromkeys(row["table"] for row in p["lines"] if "table" in row)
-            out += [wrapped(f"These results were measured on another machine, or with other versions, on {p['date']}: " + ", ".join(
-                f'"{TITLES.get(t, t[:1].upper() + t[1:])}"' for t in titles) + "."), "",
-                *(wrapped(line) for line in benchmachine.to_text(p).split("\n")), ""]
+    others = [p for p in all_["programs"].values() if "machine" in p]
+    for place in {json.dumps(place_of(p)): place_of(p) for p in others}.values():
+        there = [p for p in others if place_of(p) == place]
+        dates = ", ".join(sorted({p["date"] for p in there}))
+        out += [wrapped(f"These results were measured on another machine, or with other versions, on {dates}: " +
+                        ", ".join(titles_of(there)) + "."), "",
+                *(wrapped(line) for line in benchmachine.to_text(place).split("\n")), ""]
     if any(p["quick"] for p in all_["programs"].values()):
         out += ["**A quick run**: less data and fewer runs, so the start of the programs counts more.", ""]
     return out
