@@ -59,6 +59,14 @@ def posix(name, data=b"", kind=b"0", **fields):
     return member(name, data, kind, magic=b"ustar\x0000", **fields)
 
 
+def star_sparse(name, extents, data, real, more=()):
+    """star's type S: up to four extents, and more of them in a block behind the header."""
+    places = lambda all: b"".join(number(a, 12) + number(n, 12) for a, n in all)
+    rest = bytes(90) + bytes([bool(more)]) + places(extents).ljust(96, b"\0") + number(real, 12)
+    rest = rest.ljust(243, b"\0") + b"tar\0"
+    return posix(name, b"", b"S", size=len(data), rest=rest) + (pad(places(more)) if more else b"") + pad(data)
+
+
 def tar(*parts, end=END):
     return b"".join(parts) + end
 

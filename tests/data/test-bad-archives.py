@@ -228,6 +228,13 @@ def numbers():
     yield "holes that overlap", sparse([(0, 512), (100, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
     yield "holes in the wrong order", sparse([(4096, 512), (0, 512)], b"1" * 1024, 8192), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
     yield "data behind a file's end", sparse([(0, 512), (1 << 40, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or are beyond its end, last member holes")
+    star = [star_sparse(b"holes", [(0, 512), (100000, 100)], b"A" * 612, 100100),
+            star_sparse(b"holes", [(0, 512), (8192, 512), (16384, 512), (24576, 512)], b"A" * 2560, 60000, more=[(50000, 512)])]
+    for s in star:  # after a member of an unknown type, libarchive reads on
+        yield "holes by star", tar(s, GOOD), Fails(STAR)
+        yield "holes by star, read by libarchive", tar(member(b"odd", b"1", b"Z"), s), Fails(STAR)
+        yield "holes by star, at the edge of a block", tar(member(b"odd", b"1", b"Z"), member(b"big", bytes((1 << 20) - 1536)), s), \
+            Fails(STAR)
     yield "20,000 holes", many_holes(20000), Ready(check=lambda p: equal(os.path.getsize(p + "/holes"), 4096 * 20000))
     # Red when pieces are charged by the bytes that they have.
     yield "a byte in each page, more than the limit", many_holes(10000), \
@@ -237,6 +244,9 @@ def numbers():
     yield "more files than the limit", tar(*(member(b"f%d" % i) for i in range(1500))), \
         Fails("has 1500 files, the limit for one dataset is 1000", code="7", maxfiles=1000)
     yield "checksum of a header", WHOLE[:3 * ONE + 150] + b"7" + WHOLE[3 * ONE + 151:], Fails("is damaged .damaged tar archive, last member f2")
+
+
+STAR = "holes is a sparse file in star's format, which is not read; unpack it by GNU tar and make it again, by tar -C"
 
 
 def sparse(extents, data, real, name=b"holes"):

@@ -20,6 +20,7 @@
 #include "daemon/engines/archive/decode-internal.h"
 #include "daemon/engines/archive/seek-file.h"
 #include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/archive/zip-names.h"
 
@@ -283,6 +284,28 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 	return 0;
 }
 
+/* libarchive has just read a member's header. It takes a sparse file in star's dialect for a plain
+ * file, whose content would be the pieces without the holes. */
+static int check_star(const struct decode *d, const struct member *m, struct error *err)
+{
+	uint64_t unread = d->lent - (uint64_t)archive_filter_bytes(d->a, 0);
+	unsigned char header[TAR_BLOCK];
+	size_t in_block, in_tail;
+	struct untar_header h;
+
+	if (!d->is_tar || unread > d->block_size)
+		return 0;
+	in_block = d->block_size - (size_t)unread;
+	if (in_block > TAR_BLOCK)
+		in_block = TAR_BLOCK;
+	in_tail = TAR_BLOCK - in_block;
+	memcpy(header, d->tail + TAR_END_SIZE - in_tail, in_tail);
+	memcpy(header + in_tail, d->block + d->block_size - unread - in_block, in_block);
+	if (untar_header_read(header, &h) == UNTAR_STAR_SPARSE)
+		return untar_reader_refuse_star(m->path, err);
+	return 0;
+}
+
 int decode_next(struct decode *d, struct member *m, struct error *err)
 {
 	locale_t old = (locale_t)0;
@@ -310,6 +333,9 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 		return r;
 	if (!m->path || ((m->type == MEMBER_SYMLINK || m->type == MEMBER_HARDLINK) && !m->link))
 		return error_set(err, EBADMSG, "a member has a name that can't be read");
+	r = check_star(d, m, err);
+	if (r < 0)
+		return r;
 	if (archive_entry_size_is_set(e) && archive_entry_size(e) < 0)
 		return error_set(err, EBADMSG, "%s has a negative size", m->path);
 	if (archive_entry_is_encrypted(e))

@@ -127,7 +127,7 @@ static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
 		return UNTAR_MEMBER;
 	case 'S':
 		h->type = MEMBER_FILE;
-		return memcmp(raw->magic, "ustar  \0", 8) ? UNTAR_FOREIGN : UNTAR_OLD_SPARSE;
+		return memcmp(raw->magic, "ustar  \0", 8) ? UNTAR_STAR_SPARSE : UNTAR_OLD_SPARSE;
 	case 'L':
 		return UNTAR_LONG_NAME;
 	case 'K':
@@ -154,6 +154,8 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	if (kind != UNTAR_MEMBER)
 		return kind;
 	kind = read_type(raw, h);
+	if (kind == UNTAR_STAR_SPARSE)
+		return kind;
 	if (kind == UNTAR_FOREIGN || !untar_header_read_number(raw->size, &h->size) ||
 	    h->size > MAX_SIZE)
 		return UNTAR_FOREIGN;

@@ -16,9 +16,10 @@
 #define UNTAR_LINK_SIZE 101
 
 enum untar_kind {
-	UNTAR_FOREIGN, /* the checksum is correct, but this reader does not know the header */
-	UNTAR_DAMAGED, /* the checksum is wrong */
-	UNTAR_ZERO,    /* a block of zeros: the end */
+	UNTAR_FOREIGN,	   /* the checksum is correct, but this reader does not know the header */
+	UNTAR_DAMAGED,	   /* the checksum is wrong */
+	UNTAR_STAR_SPARSE, /* in star's dialect; libarchive takes it for a plain file */
+	UNTAR_ZERO,	   /* a block of zeros: the end */
 	UNTAR_MEMBER,
 	UNTAR_LONG_NAME, /* the name of the next member, too long for its header */
 	UNTAR_LONG_LINK,

@@ -170,6 +170,8 @@ enum untar_step untar_parser_add_header(struct untar_parser *p,
 		return p->has_gnu || p->has_pax ? UNTAR_STEP_FOREIGN : UNTAR_STEP_ZERO;
 	case UNTAR_DAMAGED:
 		return UNTAR_STEP_DAMAGED;
+	case UNTAR_STAR_SPARSE:
+		return UNTAR_STEP_STAR;
 	case UNTAR_FOREIGN:
 		break;
 	}

@@ -36,6 +36,7 @@ enum untar_step {
 	UNTAR_STEP_NEXT,   /* the body was accepted; the next member begins */
 	UNTAR_STEP_ZERO,   /* a block of zeros, where a member could begin */
 	UNTAR_STEP_DAMAGED,
+	UNTAR_STEP_STAR,    /* a sparse file in star's dialect */
 	UNTAR_STEP_SLASH,   /* *m is a file with data, whose name ends in a slash as a
 			     * directory's */
 	UNTAR_STEP_NO_END,  /* only in untar-reader.c: the tar ends where a member could begin */

@@ -34,6 +34,14 @@ struct untar_reader {
 };
 _Static_assert(2 * (UNTAR_MAX_TEXT + 2 * UNTAR_BLOCK) < RAW_SIZE, "long name and long link fit");
 
+int untar_reader_refuse_star(const char *name, struct error *err)
+{
+	error_set(err, EOPNOTSUPP, "%.100s is a sparse file in star's format, which is not read",
+		  name);
+	return error_set_hint(err, -EOPNOTSUPP,
+			      "unpack it by GNU tar and make it again, by tar -C DIR -cSf FILE .");
+}
+
 int untar_reader_refuse_more(const char **odd_end, struct error *err)
 {
 	if (odd_end) {
@@ -351,6 +359,8 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 		return error_set(err, EINVAL,
 				 "%s ends in a slash, as the name of a directory, and has data",
 				 m->path);
+	case UNTAR_STEP_STAR:
+		return untar_reader_refuse_star((const char *)r->header, err);
 	default:
 		return error_set(err, EBADMSG, "damaged tar archive");
 	}

@@ -75,3 +75,6 @@ int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct er
  * NULL, set it and return 0. */
 int untar_reader_refuse_no_end(const char **odd_end, struct error *err);
 int untar_reader_refuse_more(const char **odd_end, struct error *err);
+
+/* Reports a sparse file in star's dialect, of which at most 100 bytes of the name are used. */
+int untar_reader_refuse_star(const char *name, struct error *err);
