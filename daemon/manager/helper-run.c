@@ -171,7 +171,7 @@ int helper_get_site(struct helper_site *site, uint64_t timeout_ms)
 {
 	const struct privop question = { .kind = PRIVOP_SITE };
 	_cleanup_(fd_closep) int fd = -1;
-	int r = wait_for_root(&question, clock_ms() + timeout_ms, false, &fd);
+	int r = wait_for_root(&question, clock_ms() + timeout_ms, true, &fd);
 
 	if (r >= 0)
 		r = pread(fd, site, sizeof(*site), 0) == sizeof(*site) ? site->r : -EIO;

@@ -52,7 +52,7 @@ int helper_do(const struct helper *h);
 
 /* Reads the settings of the configuration that a helper has looked up for root. Returns 0 or
  * -errno; after a failure, site->text has the reason, or is "". -ETIMEDOUT: there was no answer
- * within timeout_ms. */
+ * within timeout_ms. -ECANCELED: the keeper was asked to end. */
 int helper_get_site(struct helper_site *site, uint64_t timeout_ms);
 
 /* Makes log lines go to the site's LogFile, too. Root opens it once, so later calls have the same

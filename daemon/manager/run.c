@@ -254,6 +254,16 @@ static int serve(struct manager *k, bool *job_overp, struct error *err)
 	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
 }
 
+static int end_run(struct manager *k, bool job_over, struct error *err)
+{
+	k->st.ending = true;
+	jobdir_write_state(&k->dir, &k->st);
+	return clean_release(&k->dir, &k->st, job_over,
+			     clock_ms() +
+				     (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
+			     LATER_MS, err);
+}
+
 static int live(struct manager *k, struct error *err)
 {
 	bool job_over = true;
@@ -268,6 +278,8 @@ static int live(struct manager *k, struct error *err)
 	/* From here on, a clean-up finds us by the record, however long it takes to read the
 	 * configuration. */
 	k->site.r = helper_get_site(&k->site, SITE_MS);
+	if (k->site.r == -ECANCELED)
+		return end_run(k, job_over, err);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
 		answer('S', "");
@@ -290,12 +302,7 @@ static int live(struct manager *k, struct error *err)
 		log_error("%s", err->text);
 		wait_for_end();
 	}
-	k->st.ending = true;
-	jobdir_write_state(&k->dir, &k->st);
-	return clean_release(&k->dir, &k->st, job_over,
-			     clock_ms() +
-				     (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
-			     LATER_MS, err);
+	return end_run(k, job_over, err);
 }
 
 /* Leaves the cgroups of the step. If this fails, we must end: Slurm would wait for our end, and

@@ -2263,6 +2263,30 @@ def test_a_configuration_that_takes_seconds_is_waited_for():
     j.assert_gone()
 
 
+def test_a_slow_configuration_does_not_hold_up_the_end():
+    """Seen failing where the keeper hears nothing while it waits for the configuration: then the
+    clean-up kills it when its own time is over."""
+    cleaned = []
+
+    def look(fifo):
+        held = hold_the_helpers(fifo, LD_CACHE)
+        wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record')
+        cleaned.append(keeper('clean', '--job', str(next_job), '--timeout', '10000').returncode)
+        for pid in held:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+    with fifo_at(LD_CACHE) as fifo:
+        looks = threading.Thread(target=look, args=(fifo,))
+        looks.start()
+        j = Job(expect=None)
+        looks.join()
+    assert cleaned == [0], cleaned
+    assert j.ended() == 0
+    j.assert_gone()
+
+
 def test_a_late_answer_that_nobody_reads_is_no_end():
     """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the
     manager, who answers."""
