@@ -96,6 +96,8 @@ size_t suffix_find_part(const char *name, char pattern[static SUFFIX_PATTERN_SIZ
 
 	if (!end || suffix_find(name, n))
 		return 0;
+	if (whole > 5 && is_separator(name[whole - 1]) && !strncmp(name + whole - 5, "part", 4))
+		whole--;
 	if (whole > 4 && !strncmp(name + whole - 4, "part", 4))
 		whole -= 4;
 	if (whole > 1 && is_separator(name[whole - 1]))

@@ -25,7 +25,7 @@ struct suffix {
  * the suffix. Returns NULL if there is none. */
 const struct suffix *suffix_find(const char *name, size_t n);
 
-#define SUFFIX_PATTERN_SIZE 32 /* ".part", "[0-9]" for each of five digits, and a NUL */
+#define SUFFIX_PATTERN_SIZE 32 /* ".part-", "[0-9]" for each of five digits, and a NUL */
 
 /* Handles parts that split(1) makes of an archive or compressed file, such as x.tar.gz.aa. Returns
  * the length of the whole file's name, and in `pattern` a shell pattern (".[a-z][a-z]") for the

@@ -59,6 +59,8 @@ static void test_parts_of_split(void **state)
 		{ "x.csv.zst-part07", "x.csv.zst", "-part[0-9][0-9]" },
 		{ "x.tar.gz.part12345", "x.tar.gz", ".part[0-9][0-9][0-9][0-9][0-9]" },
 		{ "x.sqsh.part01", "x.sqsh", ".part[0-9][0-9]" },
+		{ "x.tar.part-00", "x.tar", ".part-[0-9][0-9]" },
+		{ "x.tar.gz.part_aa", "x.tar.gz", ".part_[a-z][a-z]" },
 		{ "x.tar.gz", NULL },
 		{ "x.tar.gz.1", NULL },
 		{ "x.tar.gz.123456", NULL },
