@@ -19,6 +19,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/count.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/strutil.h"
 
 void pack_list_deinit(struct pack_list *l)
@@ -258,6 +259,7 @@ int pack_list_put(const struct pack_file *f, struct tar_writer *w, int dirfd, ch
 	fd = openat(dirfd, f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, errno, "open %s", f->path);
+	(void)fd_set_nonblock(fd, false); /* reads wait for a file that is on tape or locked */
 	r = check_same(f, fd, err);
 	if (r < 0)
 		return r;

@@ -191,6 +191,7 @@ static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_en
 			 (follow ? 0 : O_NOFOLLOW) | O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file.fd < 0)
 		return error_errno(err, errno, "open %s", path);
+	(void)fd_set_nonblock(file.fd, false); /* reads wait for a file that is on tape or locked */
 	file.name = e->name;
 	file.path = file.from_path = path;
 	return move_file(m, &file, err);
@@ -275,6 +276,7 @@ static int open_source(const char *source, struct stat *st, struct error *err)
 
 	if (fd < 0)
 		return error_errno(err, errno, "open it");
+	(void)fd_set_nonblock(fd, false); /* as above */
 	if (fstat(fd, st) == 0 && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
 		return fd;
 	close(fd);

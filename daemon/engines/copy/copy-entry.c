@@ -262,8 +262,11 @@ static int open_file(struct copy *c, struct walk_dir *dir, const char *name, int
 	int r;
 
 	*fdp = openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (*fdp >= 0)
+	if (*fdp >= 0) {
+		/* reads wait for a file that is on tape or locked by another node */
+		(void)fd_set_nonblock(*fdp, false);
 		return 0;
+	}
 	r = errno;
 	walk_path(dir, name, path);
 	if (r == EACCES || r == EPERM) {
