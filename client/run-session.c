@@ -132,10 +132,11 @@ static int open_blocked(struct run_session *s, const struct run_place *place, co
 			  s->dir.path);
 }
 
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -146,14 +147,14 @@ int run_session_open(struct run_session *s, const struct run_place *place, const
 	return open_blocked(s, place, spec, err);
 }
 
-/* A USR1 or USR2 that came without COMMAND is discarded, because it would end this process and
- * replace its exit status. */
+/* Signals that are still pending are discarded, because they would end this process and replace its
+ * exit status: a USR1 or USR2 without COMMAND, and those that came during the clean-up. */
 static void restore_signals(struct run_session *s)
 {
 	if (!s->is_masked)
 		return;
-	signal(SIGUSR1, SIG_IGN);
-	signal(SIGUSR2, SIG_IGN);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		signal(signals[i], SIG_IGN);
 	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 	s->is_masked = false;
 }

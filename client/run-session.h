@@ -31,7 +31,7 @@ struct run_session {
 
 /* Blocks until a daemon has accepted the lease, for at most half a minute. spec: text of
  * common/config/spec.h, used if this process starts the daemon. Also blocks signals, until
- * run_session_close(). */
+ * run_session_close(), which discards those that are pending. */
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err);
 

@@ -1585,6 +1585,17 @@ class Running(unittest.TestCase):
             self.assertEqual((p.returncode, out), (130, ""))
             self.assertEqual(self.left(), set())
 
+    def test_two_signals_while_staging_end_it_with_its_own_status(self):
+        """As with ^C and a hang-up. Seen failing: the second one ended stagectl after the clean-up."""
+        for first, second in (signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGHUP):
+            p = self.start(self.item(self.SLOW), "--", "echo", "started")
+            self.assertIn("x: 41 %", p.stderr.readline())
+            p.send_signal(first)
+            p.send_signal(second)
+            out, _ = p.communicate(timeout=30)
+            self.assertEqual((p.returncode, out), (130, ""))
+            self.assertEqual(self.left(), set())
+
     def test_a_signal_that_came_before_the_command_ends_it(self):
         """With --keep-going, staging may fail while one is pending. Seen failing: the command ran."""
         def before():
