@@ -31,11 +31,11 @@
 
 #include "stage-build.h"
 
-#define LEFTOVER_MS 300	 /* for a clean-up after an earlier run; then it is moved aside */
-#define SITE_MS 15000	 /* to read the site's settings; no process waits for them */
-#define ANOTHER_MS 10000 /* for another keeper of the same run to read its configuration */
-#define CLEANUP_MS 10000 /* if no configuration could be loaded */
-#define LATER_MS 3600000 /* to remove content, which may be on slow disks */
+#define LEFTOVER_MS 300 /* for a clean-up after an earlier run; then it is moved aside */
+#define SITE_MS 15000	/* to read the site's settings; no process waits for them */
+#define ANOTHER_MS (SITE_MS + 2000) /* for another keeper of the same run to read them */
+#define CLEANUP_MS 10000	    /* if no configuration could be loaded */
+#define LATER_MS 3600000	    /* to remove content, which may be on slow disks */
 #define INODES_SPARE 4096
 
 enum {

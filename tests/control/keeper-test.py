@@ -2263,6 +2263,34 @@ def test_a_configuration_that_takes_seconds_is_waited_for():
     j.assert_gone()
 
 
+def test_a_second_keeper_waits_as_long_as_the_first_one_for_the_configuration():
+    """A step starts the second one. Seen failing where it waits for 10 s, and then ends the first
+    one."""
+    second = []
+
+    def look(fifo):
+        held = hold_the_helpers(fifo, LD_CACHE)
+        wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record')
+        again = threading.Thread(target=lambda: second.append(Job(job=next_job, expect=None)))
+        again.start()
+        time.sleep(11)
+        for pid in held:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        again.join()
+    with fifo_at(LD_CACHE) as fifo:
+        looks = threading.Thread(target=look, args=(fifo,))
+        looks.start()
+        j = Job(expect=None)
+        looks.join()
+    assert j.answer == 'R', j.answer
+    assert second[0].answer == 'R', second[0].answer
+    assert second[0].ended() == 0
+    assert j.process.poll() is None
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_a_slow_configuration_does_not_hold_up_the_end():
     """Seen failing where the keeper hears nothing while it waits for the configuration: then the
     clean-up kills it when its own time is over."""
