@@ -171,7 +171,7 @@ void options_register(spank_t sp)
 		  (char *)"Have these datasets on every node of the job (see stage-data(7))", 1, 0,
 		  data_cb },
 		{ (char *)"stage-wait", (char *)"script|tasks|no",
-		  (char *)"Who is held until the datasets are ready", 1, 0, wait_cb },
+		  (char *)"What waits until the datasets are ready", 1, 0, wait_cb },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)

@@ -196,10 +196,10 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
 		say_refuse("no memory");
 	if (wait != CONF_WAIT_NO && !strcmp(program_invocation_short_name, "salloc"))
-		slurm_spank_log("stage-data: the shell of salloc is not held; `srun stagectl wait` "
-				"returns when the datasets are ready, and `eval \"$(srun -N1 -n1 "
-				"stagectl env)\"` "
-				"sets their paths in a shell on the login node");
+		slurm_spank_log("stage-data: the shell of salloc does not wait; `srun stagectl "
+				"wait` returns when the datasets are ready, and `eval \"$(srun "
+				"-N1 -n1 stagectl env)\"` sets their paths in a shell on the "
+				"login node");
 }
 
 /* starts_later: a filter has submitted movers, and the job waits for them */

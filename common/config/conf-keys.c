@@ -54,7 +54,7 @@ static const struct conf_key keys[] = {
 	  "Niceness of the workers, 0 to 19.",
 	  IN(conf, nice), 0, 19 },
 	{ "daemon", "AbortAfter", "duration", "7s",
-	  "A mount that holds up a killed job's processes is aborted at the latest after this time.",
+	  "A mount from which a killed job's processes cannot end is aborted at the latest after this time.",
 	  IN(conf, abort_after_ms), 100, MAX_MS },
 	{ "daemon", "LogFile", "text", "",
 	  "File for the log in addition to syslog, an absolute path that ends in .log; empty: syslog only.",
