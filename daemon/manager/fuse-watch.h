@@ -50,10 +50,10 @@ void fuse_watch_deinit(struct fuse_watch *w);
 /*
  * Makes one check, if it is time for one. slots: the mounted slots; slot 0 is bit 0. A check takes
  * at most some 20 ms, for any number of threads, and the next one continues where it stopped. A
- * connection is aborted if a thread of the job (or, while a server of the job is stopped, any
- * thread on the node) was about to end and slept without a context switch for limit_ms, and the
- * connection had waiting requests at each check in that time. If there is more than a second
- * between two checks, the additional time does not count.
+ * connection is aborted if a thread of the job was about to end and slept without a context switch
+ * for limit_ms, and the connection had waiting requests at each check in that time. While a server
+ * of the job is stopped, threads of other jobs count, too. If there is more than a second between
+ * two checks, the additional time does not count.
  */
 void fuse_watch_look(struct fuse_watch *w, uint64_t slots);
 
