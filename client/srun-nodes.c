@@ -98,7 +98,8 @@ void srun_resolve_job_id(void)
 {
 	resolve_job_id();
 	/* Slurm sets both variables. A user who names another job changes only the first one. */
-	if (get_number("SLURM_JOBID") && get_number("SLURM_JOBID") != get_number("SLURM_JOB_ID"))
+	if (get_number("SLURM_JOBID") && get_number("SLURM_JOB_ID") &&
+	    get_number("SLURM_JOBID") != get_number("SLURM_JOB_ID"))
 		srun_forget_own_job();
 }
 

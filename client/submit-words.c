@@ -105,13 +105,13 @@ static void take_word(void *arg, const struct sbatch_option *o)
 
 static void take_environment(struct submit_words *w)
 {
-	static const char *const clusters[] = { "SBATCH_CLUSTERS", "SLURM_CLUSTERS" };
+	const char *clusters = getenv("SBATCH_CLUSTERS");
 	struct given g = { .w = w };
 
 	replace(&g.account, getenv("SBATCH_ACCOUNT"));
 	end_source(&g);
-	for (size_t i = 0; i < ARRAY_SIZE(clusters); i++)
-		w->other_cluster |= getenv(clusters[i]) && *getenv(clusters[i]);
+	/* Sites with several clusters set SLURM_CLUSTERS to the name of this one. */
+	w->other_cluster |= clusters && *clusters;
 }
 
 static void take_line(void *arg, const struct sbatch_option *o)
@@ -238,8 +238,7 @@ int submit_words_check_mover(const struct submit_words *w, const char *name, str
 		why = "a heterogeneous job can't wait for a mover; let a job of one component move "
 		      "it first";
 	else if (w->other_cluster)
-		why = "a mover runs on this cluster; leave out --clusters, SBATCH_CLUSTERS and "
-		      "SLURM_CLUSTERS";
+		why = "a mover runs on this cluster; leave out --clusters and SBATCH_CLUSTERS";
 	else if (w->test_only)
 		why = "with --test-only nothing is moved; leave it out";
 	else if (w->dependency && strchr(w->dependency, '?'))

@@ -363,7 +363,6 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 
 	*againp = false;
 	h->address_refused = h->has_socket = h->too_slow = false;
-	h->slow_since_ms = h->last_ms = clock_ms();
 	h->slow_bytes = 0;
 	h->answer = a;
 	h->error[0] = '\0';
@@ -381,6 +380,7 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_PATH_AS_IS, url_is_s3(a->rq->url) ? 1L : 0L);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
+	h->slow_since_ms = h->last_ms = clock_ms(); /* reading the keys may have taken seconds */
 	c = c ? c : curl_easy_perform(h->curl);
 	curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, (struct curl_slist *)NULL);
 	curl_slist_free_all(headers);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/error.h"
 #include "common/util/clock.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/privops.h"
@@ -129,8 +130,8 @@ int leftover_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *ar
 	_cleanup_(list_deinit) struct list l = { 0 };
 	int listed = jobdir_for_each(add_entry, &l, err), r = 0;
 
-	if (l.is_cut)
-		listed = 0; /* the others have their turn when these are gone */
+	if (l.is_cut) /* the others have their turn when these are gone */
+		listed = l.n > 0 ? 0 : error_set(err, ENOMEM, "out of memory");
 	sort(&l);
 	for (size_t i = 0; r == 0 && i < l.n && i < max; i++)
 		r = fn(arg, &l.entries[i].id);

@@ -1140,6 +1140,9 @@ class WholeJob(unittest.TestCase):
                 self.assertIn("SLURM_CONF", call["env"])
             v.update(SLURM_JOBID=8, SLURM_JOB_NUM_NODES=1)  # both are this job: its own variables count
             self.assertIn("own", stagectl("status", "--all-nodes", **v).stdout)
+            v = self.variables({}, STAGE_DATA_SOCKET=own.path, SLURM_JOBID=7)  # as in a container
+            v.pop("SLURM_JOB_ID", None)
+            self.assertIn("own", stagectl("status", **v).stdout)
 
     def test_progress_of_each_dataset_comes_through(self):
         """Seen failing with one clock for all datasets of a node: of several that move at the same time

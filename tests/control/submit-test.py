@@ -367,10 +367,11 @@ with open({self.path("held")!r}, "w") as f:
             r = self.submit(*words)
             self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
             self.assertIn(said or "heterogeneous", r.stderr)
-        for name in "SBATCH_CLUSTERS", "SLURM_CLUSTERS":  # seen failing: the mover was on this cluster
-            r = self.submit(x, "job.sh", **{name: "c2"})
-            self.assertEqual((r.returncode, list(self.calls)), (2, []))
-            self.assertIn(name, r.stderr)
+        r = self.submit(x, "job.sh", SBATCH_CLUSTERS="c2")  # seen failing: the mover was on this cluster
+        self.assertEqual((r.returncode, list(self.calls)), (2, []))
+        self.assertIn("SBATCH_CLUSTERS", r.stderr)
+        r = self.submit(x, "job.sh", SLURM_CLUSTERS="own")  # as modules of sites set it
+        self.assertEqual((r.returncode, self.n_movers), (0, 1), r.stderr)
         for site in dict(far="Tiers=shm\n"), dict(tier="%u/%j"), dict(tier="all"):
             self.site(**site)
             r = self.submit(x, "job.sh")

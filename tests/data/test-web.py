@@ -468,7 +468,7 @@ def test_a_server_that_never_gets_anywhere_is_given_up():
         url = s.add("/slow.bin", DATA, rate=40)
         with fetch(url, s, "stall=3") as w:
             m = w.run_until("error", timeout=60)
-            assert m["op"] == "error" and int(m["code"]) == 124, m
+            assert m["op"] == "error" and "after 5 tries" in m["text"] and "next to nothing came" in m["text"], m
 
 
 # ---- bodies ----
@@ -513,7 +513,7 @@ def test_lengths_that_are_wrong():
         fails(s.add("/x", DATA, framing="two", **one), s, "more than one length", "tell the administrator")
         fails(s.add("/x", DATA, framing="word", **one), s, "no number|Invalid Content-Length")
         fails(s.add("/x", DATA, framing="two"), s, "more than one length")
-        fails(s.add("/x", DATA, framing="long", etag=None, modified=0, **one), s, "neither ETag")
+        fails(s.add("/x", DATA, framing="long", etag=None, modified=0, **one), s, "neither a strong ETag")
         fails(s.add("/x", DATA, framing="short"), s, "another part")
 
 

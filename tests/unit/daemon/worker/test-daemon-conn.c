@@ -132,8 +132,8 @@ static void test_a_question_that_fails_is_told(void **state)
 	assert_int_equal(shutdown(peer, SHUT_RD), 0);
 	assert_int_equal(ctx_charge_io(&ctx.io, 1, 1, &err), -EPIPE);
 	assert_string_equal(err.text, "ask stagingd: Broken pipe");
+	daemon_conn_free(priv.conn); /* before the peer: its end would end this process */
 	close(peer);
-	daemon_conn_free(priv.conn);
 }
 
 int main(void)
