@@ -468,7 +468,8 @@ def test_a_server_that_never_gets_anywhere_is_given_up():
         url = s.add("/slow.bin", DATA, rate=40)
         with fetch(url, s, "stall=3") as w:
             m = w.run_until("error", timeout=60)
-            assert m["op"] == "error" and "after 5 tries" in m["text"] and "next to nothing came" in m["text"], m
+            # after five tries, or when a wait between two of them takes longer than stall=
+            assert m["op"] == "error" and re.search("next to nothing came|the source gave nothing", m["text"]), m
 
 
 # ---- bodies ----
