@@ -12,12 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define KEEPER_CALL_RUN_WAIT_MS 500
-#define KEEPER_CALL_RUN_LIFE_MS                                                                    \
-	(KEEPER_CALL_RUN_WAIT_MS + 200) /* longer than the hook waits, so that the hook has
-					  * reported the delay before */
-#define KEEPER_CALL_STEP_LIFE_MS 5000
-#define KEEPER_CALL_CLEAN_WAIT_MS 8000
+#include "spank/prolog-epilog-waits.h"
+
 #define KEEPER_CALL_WHY_SIZE 512 /* of the sentence with the reason for a failure */
 
 struct keeper_call_job {

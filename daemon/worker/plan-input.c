@@ -47,3 +47,8 @@ bool plan_is_dest(const struct planner *p, const char *word)
 
 	return !strcmp(dest, word);
 }
+
+const char *plan_tier_to_string(const char *tier)
+{
+	return !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier;
+}

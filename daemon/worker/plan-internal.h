@@ -1,6 +1,5 @@
 /*
- * plan-internal: functions that plan.c, plan-method.c and plan-input.c share. No other file
- * includes it.
+ * plan-internal: functions that plan.c and the other plan-*.c share. No other file includes it.
  */
 #pragma once
 
@@ -34,3 +33,10 @@ bool plan_is_dest(const struct planner *p, const char *word);
 /* Sets the plan's method and kind. Returns 0, or an error with a hint if the method is not possible
  * for this source, or other options do not fit it. */
 int plan_choose_method(struct planner *p, struct error *err);
+
+/* Refuses the dataset, because it does not fit into that tier, or the tier is not here. Reports for
+ * example: "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left; try more
+ * --mem, :ssd or a squashfs image". */
+int plan_refuse_space(const struct planner *p, const char *tier, struct error *err);
+/* Adds a hint to an error about the limit for one dataset. Returns -EDQUOT. */
+int plan_hint_limit(const struct planner *p, struct error *err);
