@@ -89,8 +89,8 @@ MEASURED = [
     ("docs/admin.md", r"([\d.]+) MiB of the job's memory with 8", r"^\| stage-worker, .* served to 8 readers.*?\| ([\d.]+) "),
     ("docs/admin.md", r"with 9 GB in memory \| ([\d.]+) s longer than", r"^\| 9 GB, more than without staging \| ([\d.]+) "),
     ("docs/admin.md", r"1,000,000 files in memory \| ([\d.]+) s longer than", r"^\| 1,000,000 files, more than without staging \| ([\d.]+) "),
-    ("docs/admin.md", r"9 GB in memory \|.*? memory is free ([\d.]+) s later", r"memory of 9 GB is free ([\d.]+) s"),
-    ("docs/admin.md", r"1,000,000 files in memory \|.*? memory is free ([\d.]+) s later", r"memory of 1,000,000 files is free ([\d.]+) s"),
+    ("docs/admin.md", r"9 GB in memory \|.*? memory is free ([\d.]+) s after the node", r"memory of 9 GB is free ([\d.]+) s"),
+    ("docs/admin.md", r"1,000,000 files in memory \|.*? memory is free ([\d.]+) s after the node", r"memory of 1,000,000 files is free ([\d.]+) s"),
     ("docs/admin.md", r"([\d.]+) % while a tar.zst is staged", r"while a tar.zst is staged\.\*\* The program of the other\s+job was ([\d.]+) % slower"),
 ]
 
