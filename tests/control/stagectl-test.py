@@ -1129,7 +1129,7 @@ class WholeJob(unittest.TestCase):
                     os.unlink(self.log)
                 v = self.variables({"n1": other.path, "n2": other.path}, STAGE_DATA_SOCKET=own.path, SLURM_JOB_ID=8,
                                    SLURM_JOBID=7, SLURMD_NODENAME="n9", SLURM_STEP_ID=0, SLURM_JOB_NODELIST="n9",
-                                   SLURM_CONF="/x")
+                                   SLURM_CLUSTER_NAME="c")
                 v["SLURM_JOB_NUM_NODES"] = n
                 r = stagectl("status", "--all-nodes", **v)
                 self.assertEqual(r.returncode, 0, r.stderr)
@@ -1137,7 +1137,7 @@ class WholeJob(unittest.TestCase):
                 call, = self.calls()
                 self.assertIn("--nodes=2", call["options"])
                 self.assertFalse({"SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_STEP_ID"} & set(call["env"]))
-                self.assertIn("SLURM_CONF", call["env"])
+                self.assertIn("SLURM_CLUSTER_NAME", call["env"])
             v.update(SLURM_JOBID=8, SLURM_JOB_NUM_NODES=1)  # both are this job: its own variables count
             self.assertIn("own", stagectl("status", "--all-nodes", **v).stdout)
             v = self.variables({}, STAGE_DATA_SOCKET=own.path, SLURM_JOBID=7)  # as in a container
