@@ -1474,6 +1474,13 @@ def join(group):
             f.write('0')
 
 
+def has_open(pid, name):
+    fds = f'/proc/{pid}/fd'
+    with contextlib.suppress(OSError):
+        return any(os.path.basename(os.readlink(f'{fds}/{fd}')) == name for fd in os.listdir(fds))
+    return False
+
+
 def hung_reader(path, uid=UID, group=None):
     pid = os.fork()
     if pid == 0:
@@ -1483,8 +1490,10 @@ def hung_reader(path, uid=UID, group=None):
         with contextlib.suppress(OSError):
             open(path).read()
         os._exit(0)
-    wait_for(lambda: open(f'/proc/{pid}/wchan').read() not in ('0', '') or
-             'D (disk' in open(f'/proc/{pid}/status').read(), what='the reader to wait')
+    wait_for(lambda: has_open(pid, os.path.basename(path)) and
+             (open(f'/proc/{pid}/wchan').read() not in ('0', '') or
+              'D (disk' in open(f'/proc/{pid}/status').read()), what='the reader to wait')
+    time.sleep(0.3)     # until then, it may wait for the answer to a request before the read
     return pid
 
 
