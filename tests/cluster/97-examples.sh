@@ -28,10 +28,11 @@ make_stand_ins() {
 	echo "jupyter $*"
 	python3 train.py "$STAGE_DATA_PATH_IMAGES"
 	SH
-	# exec [--bind FROM:TO,...] IMAGE COMMAND
+	# exec [--nv] [--bind FROM:TO,...] IMAGE COMMAND
 	cat >"$bin/apptainer" <<-'SH'
 	#!/bin/bash
 	binds=${APPTAINER_BIND-}
+	[[ $2 != --nv ]] || shift
 	[[ $2 != --bind ]] || {
 		binds+=${binds:+,}$3
 		shift 2
@@ -158,7 +159,7 @@ test_examples_read_what_is_staged() {
 	read_by "${id[mpirun]}" 4 2 "$pfs/data/many"
 	read_by "${id[jupyter]}" 1 1 "$pfs/data/many"
 	assert_match "$(output_of "${id[jupyter]}")" "jupyter lab --no-browser --ip=n[123] --port=2[0-9]{4}"
-	read_by "${id[container]}" 1 1 "$pfs/data/many"
+	read_by "${id[container]}" 2 2 "$pfs/data/many"
 	job_wait "${id[webdataset]}"
 	out=$(output_of "${id[webdataset]}")
 	assert_eq "shard-000.tar shard-001.tar shard-002.tar shard-003.tar shard-004.tar shard-005.tar shard-006.tar" \

@@ -25,6 +25,7 @@ MEASUREMENTS = "docs/development/measurements.md"
 DECIDED = [
     ("memory-limits.h", r"#define MEMORY_LIMITS_JOB_SHARE ", int,
      [("docs/man/stage-data.7.rst", r"at most (\d+) % of the job's memory, minus"),
+      ("docs/user.md", r"is (\d+) % of `--mem`, minus what"),
       ("docs/troubleshooting.md", r"datasets get at most (\d+) % of the job's memory")]),
     ("prolog-epilog-waits.h", r"#define KEEPER_CALL_CLEAN_WAIT_MS ", lambda ms: ms // 1000,
      [(CONF5, r"The epilog waits at most (\d+) seconds"), (CONF5, r"keep it above (\d+) seconds"),
