@@ -32,8 +32,8 @@ struct client_args {
  * program's name, is skipped). Fields of *args that the words do not set are left unchanged. */
 void client_args_read(struct client_args *args, const char *words, size_t size);
 
-/* Reads the input variables of client ("sbatch", "salloc" or another one, which is srun). Values from
- * the command line take precedence. */
+/* Reads the input variables of client ("sbatch", "salloc" or another one, which is srun). Values
+ * from the command line take precedence. */
 void client_args_read_environment(struct client_args *args, const char *client);
 
 /* Reads the #SBATCH lines at the top of a script's text. Values from the command line take

@@ -73,8 +73,8 @@ static int read_line(struct reading *r, const char *path, char *line, unsigned d
 	return 0;
 }
 
-/* Returns the length of the line without the "\" at its end, outside of a comment, by which the next
- * line continues it; or 0. */
+/* Returns the length of the line without the "\" at its end, outside of a comment, by which the
+ * next line continues it; or 0. */
 static size_t find_continuation(const char *line)
 {
 	size_t n = strcspn(line, "#\r\n");

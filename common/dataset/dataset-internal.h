@@ -57,8 +57,8 @@ int dataset_option_read_exclude(struct dataset *d, char *value, struct error *er
 /* Reads the name of a profile in ~/.aws. Returns -EINVAL for an invalid name. */
 int dataset_profile_read(struct dataset *d, const char *name);
 
-/* Returns the byte for which a code such as "%2C" at the beginning of text stands, in a source; NUL:
- * text does not begin with a code. */
+/* Returns the byte for which a code such as "%2C" at the beginning of text stands, in a source;
+ * NUL: text does not begin with a code. */
 char dataset_code_to_byte(const char *text);
 
 /* Decodes %2C %3A %2B %25 in place. */

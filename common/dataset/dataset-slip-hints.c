@@ -1,6 +1,7 @@
 /*
  * What to write instead of a source that is not there. The strict reader has accepted the item, so
- * these are guesses: a comma, a blank, a semicolon or a code such as "%2C" was meant in another way.
+ * these are guesses: a comma, a blank, a semicolon or a code such as "%2C" was meant in another
+ * way.
  */
 #include "common/dataset/dataset-internal.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/error.h"
 #include "common/util/clock.h"
+#include "common/util/error.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/privops.h"
 

@@ -195,9 +195,9 @@ const char *http_validator_for_range(const struct http_validator *v)
 	return v->modified[0] && is_plain(v->modified) ? v->modified : NULL;
 }
 
-/* Returns true if the list has an encoding of HTTP. Other words are mistakes, such as "utf-8" for the
- * character set, or describe how an object was sent to S3 ("aws-chunked", which some servers store
- * and send again). */
+/* Returns true if the list has an encoding of HTTP. Other words are mistakes, such as "utf-8" for
+ * the character set, or describe how an object was sent to S3 ("aws-chunked", which some servers
+ * store and send again). */
 static bool names_encoding(const char *list)
 {
 	static const char *const known[] = { "gzip",	   "x-gzip", "deflate",	  "compress",

@@ -1,7 +1,7 @@
 /*
  * s3-match: "*" in keys. It stands for any bytes of one component, as in file names: for no "/",
- * not for a "." at its beginning, and not for an empty component. So "a/" and a star does not match the
- * marker "a/" of a directory. All other bytes stand for themselves. Pure.
+ * not for a "." at its beginning, and not for an empty component. So "a/" and a star does not match
+ * the marker "a/" of a directory. All other bytes stand for themselves. Pure.
  */
 #pragma once
 
