@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/chart.h"
+#include "client/not-begun.h"
 #include "client/output.h"
 #include "client/report-file.h"
 #include "client/rpc.h"
@@ -101,15 +102,12 @@ static int ask_nodes(struct snapshot_list *l, char **restp, struct error *err)
 					.keep_going = true,
 					.none_ok = getenv("SLURM_HET_SIZE"),
 					.restp = restp };
-	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 
 	if (srun_is_needed())
 		return srun_each_node(&request, &h, err);
 	kv = new_request();
-	if (rpc_open(&rpc, err) < 0)
-		return (int)error_to_exit(err);
-	return rpc_call(rpc, kv, &h, err);
+	return not_begun_or_call(kv, &h, err);
 }
 
 static int collect(const struct report_options *o, struct snapshot_list *l, char **restp,

@@ -7,6 +7,7 @@
 
 #include "client/json.h"
 #include "client/mover-look.h"
+#include "client/not-begun.h"
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
@@ -270,17 +271,13 @@ static int ask(struct status *s, struct error *err)
 					.keep_going = true,
 					.none_ok = getenv("SLURM_HET_SIZE"),
 					.restp = &s->rest };
-	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = new_request(s);
 	_cleanup_(freep) char **args = calloc(s->n_names + 2, sizeof(*args));
 	char watch[] = "--watch";
 	int r;
 
-	if (!s->all_nodes || !srun_is_needed()) {
-		if (rpc_open(&rpc, err) < 0)
-			return (int)error_to_exit(err);
-		return rpc_call(rpc, kv, &h, err);
-	}
+	if (!s->all_nodes || !srun_is_needed())
+		return not_begun_or_call(kv, &h, err);
 	if (!args) {
 		error_set(err, ENOMEM, "out of memory");
 		return STAGE_EXIT_FAILED;

@@ -136,6 +136,18 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 	return 0;
 }
 
+const char *rpc_get_node(char *buf, size_t size)
+{
+	const char *node = getenv("SLURMD_NODENAME");
+
+	if (node && node[0])
+		return node;
+	if (gethostname(buf, size) < 0)
+		return "unknown";
+	buf[size - 1] = '\0';
+	return buf;
+}
+
 /* Tries the sockets of all components of a heterogeneous job. The components have different ids and
  * run directories, but the environment may be that of the first one. */
 static int open_component(struct rpc **rpcp, struct error *err)

@@ -18,8 +18,12 @@ struct rpc;
  * SLURM_JOB_ID. Outside a job, returns -ENOENT with STAGE_EXIT_NO_STAGING. */
 int rpc_find_socket(char *buf, size_t size, struct error *err);
 
-/* Connects to that socket. Without a daemon, returns -errno with STAGE_EXIT_NO_STAGING, or with
- * STAGE_EXIT_FAILED if the keeper has left a reason. */
+/* Returns this node's name, as Slurm writes it. It may be in buf. */
+const char *rpc_get_node(char *buf, size_t size);
+
+/* Connects to that socket. Without a daemon, returns -errno with STAGE_EXIT_NO_STAGING. Returns
+ * -EIO if staging could not begin on this node: with STAGE_EXIT_FAILED and the reason that the
+ * keeper has left, or with STAGE_EXIT_NO_STAGING if slurmd has not loaded the plugin. */
 int rpc_open(struct rpc **rpcp, struct error *err);
 
 /*

@@ -13,6 +13,7 @@
 #include "client/bring-keys.h"
 #include "client/report.h"
 #include "client/mount-visible.h"
+#include "client/not-begun.h"
 #include "client/snapshot.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
@@ -80,18 +81,6 @@ static void report_warnings(struct reporter *r, struct rpc *rpc, const struct kv
 		warnings_ask(rpc, &names, names[0] ? 1 : 0, on_message, r);
 }
 
-static const char *get_node(char *buf, size_t size)
-{
-	const char *node = getenv("SLURMD_NODENAME");
-
-	if (node && node[0])
-		return node;
-	if (gethostname(buf, size) < 0)
-		return "unknown";
-	buf[size - 1] = '\0';
-	return buf;
-}
-
 int srun_report(struct kv *request, uint64_t patience_ms, bool warnings)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
@@ -101,14 +90,18 @@ int srun_report(struct kv *request, uint64_t patience_ms, bool warnings)
 	struct rpc_handler h = { .on_message = on_message, .arg = &r };
 	uint64_t n_nodes = srun_get_n_nodes();
 	char host[256];
-	int code;
+	int code, opened;
 
-	r.node = get_node(host, sizeof(host));
+	r.node = rpc_get_node(host, sizeof(host));
 	r.interval_ms = n_nodes * 20 > 1000 ? n_nodes * 20 : 1000;
-	code = rpc_open_early(&rpc, patience_ms, &err) < 0 ? (int)error_to_exit(&err) : 0;
+	opened = rpc_open_early(&rpc, patience_ms, &err);
 	r.rpc = rpc;
-	if (rpc)
+	if (opened == 0)
 		code = rpc_call(rpc, request, &h, &err);
+	else if (opened == -EIO)
+		code = not_begun_answer(request, &h, &err);
+	else
+		code = (int)error_to_exit(&err);
 	if (code == STAGE_EXIT_OK && warnings && r.warned)
 		report_warnings(&r, rpc, request);
 	if (code == STAGE_EXIT_OK)

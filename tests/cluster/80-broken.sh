@@ -179,3 +179,31 @@ test_leftovers_of_an_old_job_with_the_same_id_are_not_adopted() {
 		<<<'echo $SLURM_JOB_ID; cmp $STAGE_DATA_PATH_T/00.bin /srv/pfs/data/flat/00.bin && echo right')" right
 	spoil_cluster
 }
+
+# Fails when stagectl does not read what the keeper has left.
+test_status_has_rows_for_a_node_on_which_staging_could_not_begin() {
+	local id out why='staging could not begin: .*NoSuchKey'
+
+	node_conf n1 <<<$'[daemon]\nNoSuchKey=yes'
+	id=$(job_submit alice -w n1,n2 -N2 --stage-wait=no --stage-data="t=$data/flat,m=$data/many.tar" <<-EOS
+	srun -N1 -n1 -w n2 stagectl wait -q
+	stagectl status || echo "here \$?"
+	stagectl status --all-nodes || echo "all \$?"
+	stagectl report || echo "report \$?"
+	echo begun
+	$until_let_go
+	EOS
+	)
+	job_wait_says "$id" begun
+	out=$(job_output "$id")
+	assert_match "$out" "m +failed.*$why.*here [16]"
+	assert_match "$out" "n1 +m +failed.*$why.*n1 +t +failed.*$why.*n2 +m +ready.*n2 +t +ready.*all [16]"
+	assert_match "$out" "t +n1 +failed.*t +n2 +ready"
+	assert_match "$out" "t failed on 1 node \\(n1\\): $why"
+	out=$(as alice env SLURM_JOB_ID="$id" stagectl status --all-nodes 2>&1) && fail "$out"
+	assert_match "$out" "n1 +[mt*] +failed.*$why"
+	assert_match "$out" 'n2 +t +ready'
+	let_go "$id"
+	job_wait "$id"
+	assert_nodes_fine
+}

@@ -281,6 +281,47 @@ class Waiting(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr), (1, f"{who}staging could not begin: no tmpfs for this job\n"))
         shutil.rmtree(top)
 
+    def test_a_node_on_which_staging_could_not_begin_has_rows(self):
+        """Seen failing without not_begun_or_call(): nothing was printed to stdout."""
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        with open(f"{top}/failed", "w") as f:
+            f.write("no tmpfs for this job\n")
+        spec = {"SLURM_SPANK_STAGE_SPEC": "1:script:0000000000000000:a=/x/y.tar,b=/z"}
+        env = {"STAGE_DATA_SOCKET": f"{top}/sock", "SLURMD_NODENAME": "n7"}
+        reason = "staging could not begin: no tmpfs for this job"
+        for args, more, names in ([], spec, ["a", "b"]), (["b"], spec, ["b"]), ([], {}, ["*"]), (["c"], {}, ["c"]):
+            with self.subTest(args=args, more=more):
+                r = stagectl("status", "--json", *args, **env, **more)
+                self.assertEqual((r.returncode, r.stderr), (1, ""))
+                assert_fits(r.stdout, "status")
+                got = json.loads(r.stdout)
+                self.assertEqual(got["state"], "failed")
+                self.assertEqual([(d["node"], d["name"], d["state"], d["reason"], d["code"]) for d in got["datasets"]],
+                                 [("n7", name, "failed", reason, 1) for name in names])
+                r = stagectl("status", "--node-report", *args, **env, **more)
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertEqual(len(re.findall(r"^stage-report n7 0 .*%00state=failed%00", r.stdout, re.M)), len(names))
+                self.assertRegex(r.stdout, r"op=done%00.*code=0%00.*\n\Z")
+        r = stagectl("status", **env, **spec)
+        self.assertEqual((r.returncode, r.stderr), (1, ""))
+        self.assertRegex(r.stdout, rf"(?m)^a +failed [ -]*\n +{reason}\nb +failed [ -]*\n +{reason}\n\Z")
+        r = stagectl("report", **env, **spec)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertRegex(r.stdout, r"(?m)^a +n7 +failed +0.0 s +0 B +x{40}$")
+        self.assertRegex(r.stdout, rf"(?m)^b failed on 1 node \(n7\): {reason}$")
+        r = stagectl("report", "--save", "/dev/stdout", **env, **spec)
+        assert_fits(r.stdout, "report")
+        self.assertLess(abs(json.loads(r.stdout)["datasets"][0]["begun_ms"] / 1000 - time.time()), 60)
+        shutil.rmtree(top)
+        # a node whose slurmd has not loaded the plugin: the time is not known, so there is no report
+        env["STAGE_DATA_DIR"] = "/run/stage-data/NOT-STAGED-ON-THIS-NODE"
+        r = stagectl("status", **env, **spec)
+        self.assertEqual((r.returncode, r.stderr), (5, ""))
+        self.assertRegex(r.stdout, r"(?m)^a +failed [ -]*\n +no staging here: slurmd on n7 has not loaded the plugin")
+        r = stagectl("report", **env, **spec)
+        self.assertEqual((r.returncode, r.stdout), (5, ""))
+        self.assertIn("slurmd on n7 has not loaded the plugin", r.stderr)
+
     def test_held_a_socket_that_comes_late_is_found(self):
         with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
             os.rename(d.path, f"{d.top}/hidden")
