@@ -17,6 +17,7 @@
 
 #include "client/capture.h"
 #include "client/cmd.h"
+#include "client/doctor-cgroup.h"
 #include "common/config/conf.h"
 #include "common/protocol/keeper-helper.h"
 #include "common/sandbox/landlock.h"
@@ -27,7 +28,6 @@
 #include "common/util/parse.h"
 #include "common/util/path.h"
 
-#define MAGIC_CGROUP2 0x63677270
 #define MAGIC_FUSECTL 0x65735543
 /* The number is the same on all architectures; older headers lack it. */
 #define NR_FSOPEN 430
@@ -345,34 +345,39 @@ static void check_memory(struct doctor *d)
 	check_huge_pages(d);
 }
 
+/* clang-format off */
+static const struct {
+	const char *text, *hint;
+} cgroup_kinds[] = {
+	[DOCTOR_CGROUP_NONE] = { "no cgroups", "mount cgroups" },
+	[DOCTOR_CGROUP_V1] = { "cgroup v1 with the memory controller", NULL },
+	[DOCTOR_CGROUP_V1_NO_MEMORY] = { "no memory cgroup",
+		"mount the memory controller, and ConstrainRAMSpace=yes in cgroup.conf" },
+	[DOCTOR_CGROUP_V2] = { "cgroup v2 with the memory controller", NULL },
+	[DOCTOR_CGROUP_DISABLED] = { "the kernel has the memory controller disabled",
+		"boot with cgroup_enable=memory, and without cgroup_disable=memory" },
+	[DOCTOR_CGROUP_USED_BY_V1] = { "cgroup v1 has the memory controller, and v2 does not",
+		"CgroupPlugin=cgroup/v1 in cgroup.conf, or boot with v2 only "
+		"(systemd.unified_cgroup_hierarchy=1)" },
+	[DOCTOR_CGROUP_NOT_PASSED_ON] = { "cgroup v2: no job has the memory controller, because its "
+		"name is not in cgroup.subtree_control of ",
+		"Delegate=yes in the unit of slurmd; without systemd, write +memory to that file" },
+	[DOCTOR_CGROUP_OUTSIDE] = { "cgroup v2: the cgroup outside of this container does not enable "
+		"the memory controller", "write +memory to its cgroup.subtree_control" },
+};
+/* clang-format on */
+
 static void check_cgroup(struct doctor *d)
 {
-	char line[512];
-	struct statfs fs;
+	struct doctor_cgroup c;
 
-	if (statfs("/sys/fs/cgroup", &fs) < 0) {
-		doctor_tell(d, DOCTOR_WARN, "mount cgroups",
-			    "no cgroups: staged data is not charged to the job");
-		return;
-	}
-	if (fs.f_type == MAGIC_CGROUP2) {
-		read_line("/sys/fs/cgroup/cgroup.controllers", line, sizeof(line));
-		if (strstr(line, "memory"))
-			doctor_tell(d, DOCTOR_OK, NULL, "cgroup v2 with the memory controller");
-		else
-			doctor_tell(d, DOCTOR_WARN, "boot with cgroup_enable=memory",
-				    "cgroup v2 without the memory controller: staged data is not "
-				    "charged to the job");
-		return;
-	}
-	if (access("/sys/fs/cgroup/memory/memory.limit_in_bytes", F_OK) == 0 ||
-	    access("/sys/fs/cgroup/memory/memory.usage_in_bytes", F_OK) == 0)
-		doctor_tell(d, DOCTOR_OK, NULL, "cgroup v1 with the memory controller");
+	doctor_cgroup_look(&c, "/sys/fs/cgroup", "/proc");
+	if (cgroup_kinds[c.kind].hint)
+		doctor_tell(d, DOCTOR_WARN, cgroup_kinds[c.kind].hint,
+			    "%s%s: staged data is not charged to the job",
+			    cgroup_kinds[c.kind].text, c.path);
 	else
-		doctor_tell(d, DOCTOR_WARN,
-			    "mount the memory controller, and ConstrainRAMSpace=yes "
-			    "in cgroup.conf",
-			    "no memory cgroup: staged data is not charged to the job");
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", cgroup_kinds[c.kind].text);
 }
 
 /* Looks for squashfuse where a worker does, and not in PATH. */

@@ -11,6 +11,7 @@
 
 #include "client/capture.h"
 #include "client/conf-advice.h"
+#include "client/doctor-cgroup.h"
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
 
@@ -62,41 +63,45 @@ static void read_own_constrain(const char *config, char *value, size_t size)
 
 /* Compares two copies of cgroup.conf: slurmd reads that of the node when it starts, and `scontrol
  * show config` prints the values that the controller has read. */
-static bool check_own_constrain(struct doctor *d, const char *config, const char *constrain)
+static bool check_own_constrain(struct doctor *d, const char *config, const char *constrain,
+				const char *effect)
 {
 	char own[16];
 
 	read_own_constrain(config, own, sizeof(own));
 	if (!*own || !strcasecmp(own, constrain))
 		return false;
-	doctor_tell(
-		d, DOCTOR_WARN,
-		"the same cgroup.conf on all machines, then scontrol reconfigure, or restart "
-		"slurmd and slurmctld",
-		"ConstrainRAMSpace=%s in the cgroup.conf of this node, and %s in what slurmctld "
-		"uses: with no, staged data is not charged to the job",
-		own, *constrain ? constrain : "nothing");
+	doctor_tell(d, DOCTOR_WARN,
+		    "the same cgroup.conf on all machines, then scontrol reconfigure, or restart "
+		    "slurmd and slurmctld",
+		    "ConstrainRAMSpace=%s in the cgroup.conf of this node, and %s in what "
+		    "slurmctld uses: with no, staged data is %s",
+		    own, *constrain ? constrain : "nothing", effect);
 	return true;
 }
 
-/* If Slurm makes no memory cgroups, --mem does not limit jobs. */
+/* Without such a limit, --mem does not limit jobs. The data may be charged to them even so. */
 static void check_memory_limit(struct doctor *d, const char *config)
 {
 	char tasks[512] = "", constrain[16] = "";
+	struct doctor_cgroup cgroup;
+	const char *effect;
 
+	doctor_cgroup_look(&cgroup, "/sys/fs/cgroup", "/proc");
+	effect = doctor_cgroup_get_effect(&cgroup, config);
 	doctor_get_key(config, "TaskPlugin", tasks, sizeof(tasks));
 	doctor_get_key(config, "ConstrainRAMSpace", constrain, sizeof(constrain));
 	if (*tasks && !strstr(tasks, "cgroup"))
 		doctor_tell(d, DOCTOR_WARN, "TaskPlugin=task/cgroup,task/affinity in slurm.conf",
 			    "TaskPlugin=%s: Slurm does not limit the memory and CPUs of jobs, and "
-			    "staged "
-			    "data is not charged to the job",
-			    tasks);
+			    "staged data is %s",
+			    tasks, effect);
 	else if (!strcasecmp(constrain, "no"))
 		doctor_tell(d, DOCTOR_WARN, "ConstrainRAMSpace=yes in cgroup.conf",
 			    "ConstrainRAMSpace=no: Slurm does not limit jobs to --mem, and staged "
-			    "data is not charged to the job");
-	else if (*constrain && !check_own_constrain(d, config, constrain))
+			    "data is %s",
+			    effect);
+	else if (*constrain && !check_own_constrain(d, config, constrain, effect))
 		doctor_tell(d, DOCTOR_OK, NULL, "ConstrainRAMSpace=%s", constrain);
 }
 

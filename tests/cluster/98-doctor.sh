@@ -95,8 +95,8 @@ doctors_script() {
 	warn slurm 'PrologFlags has neither Alloc nor Contain' 'PrologFlags=Contain' 'slurm_says PrologFlags "(null)"' "$own_slurm"
 	warn slurm 'Slurm calls no SPANK prolog or epilog' "enable the reaper's timer" \
 		'slurm_says PrologFlags RunInJob' "$own_slurm"
-	warn slurm 'ConstrainRAMSpace=no: Slurm does not limit jobs to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
-		'slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
+	warn slurm 'ConstrainRAMSpace=no: Slurm does not limit jobs to --mem*is not charged to the job' 'ConstrainRAMSpace=yes in cgroup.conf' \
+		'slurm_says JobAcctGatherType jobacct_gather/linux; slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
 	warn slurm 'ConstrainRAMSpace=no in the cgroup.conf of this node, and yes' 'the same cgroup.conf on all machines' \
 		'slurm_says SLURM_CONF $d/slurm.conf; sed -i /^ConstrainRAMSpace/d $d/slurm; echo "ConstrainRAMSpace = yes" >>$d/slurm
 		echo " ConstrainRAMSpace=no # as it was" >$d/cgroup.conf' "rm \$d/cgroup.conf; $own_slurm"
