@@ -114,36 +114,43 @@ void client_args_read_script(struct client_args *args, const char *text)
 	(void)sbatch_words_read_script(text, take, args);
 }
 
+/* clang-format off */
+/* sbatch(1), salloc(1) and srun(1), INPUT ENVIRONMENT VARIABLES. Not each option has a variable, and
+ * a variable of one client is not one of the others. */
+static const struct {
+	const char *client, *variable, *option;
+} variables[] = {
+	{ "sbatch", "SBATCH_PARTITION",    "partition" },
+	{ "sbatch", "SBATCH_ARRAY_INX",    "array" },
+	{ "sbatch", "SBATCH_GRES",         "gres" },
+	{ "sbatch", "SBATCH_MEM_PER_NODE", "mem" },
+	{ "sbatch", "SBATCH_RESERVATION",  "reservation" },
+	{ "sbatch", "SBATCH_CLUSTERS",     "clusters" },
+	{ "sbatch", "SLURM_CLUSTERS",      "clusters" },
+	{ "salloc", "SALLOC_PARTITION",    "partition" },
+	{ "salloc", "SALLOC_GRES",         "gres" },
+	{ "salloc", "SALLOC_MEM_PER_NODE", "mem" },
+	{ "salloc", "SALLOC_RESERVATION",  "reservation" },
+	{ "salloc", "SALLOC_CLUSTERS",     "clusters" },
+	{ "salloc", "SLURM_CLUSTERS",      "clusters" },
+	{ "srun",   "SLURM_PARTITION",     "partition" },
+	{ "srun",   "SLURM_GRES",          "gres" },
+	{ "srun",   "SLURM_MEM_PER_NODE",  "mem" },
+	{ "srun",   "SLURM_RESERVATION",   "reservation" },
+	{ "srun",   "SLURM_CLUSTERS",      "clusters" },
+	{ "srun",   "SLURM_DEPENDENCY",    "dependency" },
+};
+/* clang-format on */
+
 void client_args_read_environment(struct client_args *args, const char *client)
 {
-	static const char *const names[] = { "DEPENDENCY",   "BEGIN",	    "PARTITION",
-					     "ARRAY_INX",    "GRES",	    "TRES_PER_NODE",
-					     "MEM_PER_NODE", "RESERVATION", "CLUSTERS" };
-	const char *prefix = !strcmp(client, "sbatch")	 ? "SBATCH"
-			     : !strcmp(client, "salloc") ? "SALLOC"
-							 : "SLURM";
-	char name[64];
-
 	args->source++;
-	args->partition_by_other |= getenv("SLURM_CLUSTERS") != NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const char *value;
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		const struct sbatch_option o = { .name = variables[i].option,
+						 .value = getenv(variables[i].variable) };
 
-		snprintf(name, sizeof(name), "%s_%s", prefix, names[i]);
-		value = getenv(name);
-		if (value && !strcmp(names[i], "PARTITION"))
-			set_partition(args, value);
-		else if (value && !strcmp(names[i], "ARRAY_INX"))
-			set_array(args, value);
-		else if (value && !strcmp(names[i], "MEM_PER_NODE"))
-			set_memory(args, value);
-		else if (value && (!strcmp(names[i], "GRES") || !strcmp(names[i], "TRES_PER_NODE")))
-			set_gres(args, value, *names[i] == 'T');
-		else if (value &&
-			 (!strcmp(names[i], "RESERVATION") || !strcmp(names[i], "CLUSTERS")))
-			args->partition_by_other = true;
-		else if (value)
-			args->starts_later = true;
+		if (o.value && !strcmp(variables[i].client, client))
+			take(args, &o);
 	}
 }
 

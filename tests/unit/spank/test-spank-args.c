@@ -241,7 +241,8 @@ static void test_others_may_choose_the_partition(void **state)
 	}
 }
 
-/* Each variable has the meaning of one option. A reservation was taken for a gres. */
+/* Each variable has the meaning of one option. A reservation was taken for a gres, and
+ * SBATCH_DEPENDENCY and others were read although Slurm does not read them. */
 static void test_slurms_variables_are_read(void **state)
 {
 	static const struct {
@@ -254,12 +255,18 @@ static void test_slurms_variables_are_read(void **state)
 		{ "sbatch", "SBATCH_CLUSTERS", "other", { .partition_by_other = true } },
 		{ "salloc", "SLURM_CLUSTERS", "other", { .partition_by_other = true } },
 		{ "sbatch", "SBATCH_GRES", "gpu:1", { .gres = "gpu" } },
-		{ "sbatch", "SBATCH_TRES_PER_NODE", "gres/ssd:1", { .gres = "ssd" } },
+		{ "salloc", "SALLOC_GRES", "gpu:1", { .gres = "gpu" } },
+		{ "srun", "SLURM_GRES", "gpu:1", { .gres = "gpu" } },
 		{ "sbatch", "SBATCH_PARTITION", "gpu", { .partition = "gpu" } },
 		{ "sbatch", "SBATCH_ARRAY_INX", "0-9", { .is_wide_array = true } },
 		{ "sbatch", "SBATCH_MEM_PER_NODE", "1G", { .memory = 1ull << 30 } },
-		{ "sbatch", "SBATCH_DEPENDENCY", "afterok:1", { .starts_later = true } },
-		{ "sbatch", "SBATCH_BEGIN", "16:00", { .starts_later = true } },
+		{ "srun", "SLURM_DEPENDENCY", "afterok:1", { .starts_later = true } },
+		/* Slurm has no such variables: */
+		{ "sbatch", "SBATCH_DEPENDENCY", "afterok:1", { 0 } },
+		{ "salloc", "SALLOC_DEPENDENCY", "afterok:1", { 0 } },
+		{ "sbatch", "SBATCH_BEGIN", "16:00", { 0 } },
+		{ "sbatch", "SBATCH_TRES_PER_NODE", "gres/ssd:1", { 0 } },
+		{ "srun", "SLURM_ARRAY_INX", "0-9", { 0 } },
 		{ "sbatch", "SALLOC_PARTITION", "gpu", { 0 } },
 	};
 

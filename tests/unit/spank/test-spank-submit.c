@@ -404,16 +404,14 @@ static void test_warnings_do_not_hold_a_job_up(void **state)
 	static const char *const gone[] = { "a=gone.tar", NULL },
 				 *const sum[] = { "a=a.tar::verify=sha256:0011", NULL },
 				 *const whole[] = { "a=a.tar::verify=sha256:" SUM, NULL };
-	struct client c = {
-		"sbatch", S_CTX_ALLOCATOR, gone, NULL, NULL, { "SBATCH_BEGIN", "now+1" }
-	};
+	struct client later = { "srun", S_CTX_LOCAL, gone,
+				NULL,	NULL,	     { "SLURM_DEPENDENCY", "afterok:1" } };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, whole, NULL, NULL, { NULL } };
 	char text[8192];
 
-	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_int_equal(run_client(&later, text, sizeof(text)), 0);
 	assert_non_null(
 		strstr(text, "gone.tar: No such file or directory; it has to be there when"));
-	c.env[0] = NULL;
-	c.script = whole;
 	check_published(&c, "script", "a=D/a.tar::verify=sha256:" SUM); /* and nothing said */
 	c.script = sum;
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
