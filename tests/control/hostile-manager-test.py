@@ -1143,7 +1143,6 @@ def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
         for unmounts, kind in (False, 'PRIVOP_DETACH'), (True, 'PRIVOP_DETACH'), (True, 'PRIVOP_SLOT'):
             s = Manager()
             own = s.begin()
-            s.keeper.settimeout(3)
             assert s.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS') == 0
             servers.append(hold_slot(s, own, memory))
             if unmounts:
@@ -1215,9 +1214,7 @@ def test_users_who_list_directories_of_roots_hold_up_nobody():
         assert [x.directory for x in listers if x.said != b'd'] == []
         listers.append(Lister(os.path.dirname(kt.RUNDIR)))      # which is not ours: nothing is made in it
         assert listers[-1].said == b'l'
-        third.keeper.settimeout(5)
         third.begin()
-        first.keeper.settimeout(5)
         make_slot(first, own)
         assert first.privop('PRIVOP_REMOVE', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 0)) == 0
     finally:

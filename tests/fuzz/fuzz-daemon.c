@@ -506,11 +506,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_hook.fn = on_log;
 	start_job();
 	start_clients();
-	before = fuzz_next_fd();
+	before = fuzz_count_fds();
 	loop_timer_init(&play.timer, next_packet, NULL);
 	loop_timer_set(play.loop, &play.timer, 0);
 	FUZZ_CHECK(loop_run(play.loop) == 0);
 	finish();
-	FUZZ_CHECK(fuzz_next_fd() <= before);
+	FUZZ_CHECK(fuzz_count_fds() <= before);
 	return 0;
 }

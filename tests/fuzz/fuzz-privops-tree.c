@@ -394,7 +394,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static int variant = -1; /* that is there, unchanged; -1: none */
 	static struct privop a;
 	const uint8_t *last = data + size;
-	const int fd = fuzz_next_fd(),
+	const int fd = fuzz_count_fds(),
 		  wanted = size ? data[0] >> 2 & (PRIVOPS_TREE_VARIANTS - 1) : 0;
 
 	if (variant != wanted) {
@@ -412,6 +412,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	variant = privops_tree_is_same(&before, &after) ? wanted : -1;
 	if (variant < 0)
 		privops_tree_check(&k, &before, &after);
-	FUZZ_CHECK(fuzz_next_fd() == fd);
+	FUZZ_CHECK(fuzz_count_fds() == fd);
 	return 0;
 }

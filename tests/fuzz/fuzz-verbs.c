@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct manager k;
 	static struct serve s;
 	const uint8_t *end = data + size;
-	int pair[2], before = fuzz_next_fd();
+	int pair[2], before = fuzz_count_fds();
 
 	FUZZ_CHECK(conn_pair(pair) == 0);
 	k = (struct manager){ .st = { .uid = 1000, .gid = 1001 } };
@@ -168,6 +168,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	close(pair[0]);
 	close(pair[1]);
-	FUZZ_CHECK(fuzz_next_fd() == before);
+	FUZZ_CHECK(fuzz_count_fds() == before);
 	return 0;
 }

@@ -16,7 +16,7 @@
 static void check_packet(int fd, const uint8_t *data, size_t size, size_t n_sent, size_t n_wanted)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL, *expected = NULL;
-	int fds[CONN_MAX_FDS], before = fuzz_next_fd(), r;
+	int fds[CONN_MAX_FDS], before = fuzz_count_fds(), r;
 	size_t n = 0;
 
 	r = conn_recv_fds(fd, &kv, n_wanted ? fds : NULL, n_wanted, &n);
@@ -27,7 +27,7 @@ static void check_packet(int fd, const uint8_t *data, size_t size, size_t n_sent
 			close(fds[i]);
 		}
 	}
-	FUZZ_CHECK(fuzz_next_fd() == before);
+	FUZZ_CHECK(fuzz_count_fds() == before);
 	if (size == 0 && n_sent == 0)
 		FUZZ_CHECK(r == 0);
 	else if (n_sent > n_wanted || kv_new_from_data(&expected, data, size) != 0)
