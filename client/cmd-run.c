@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "client/bring-keys.h"
@@ -20,6 +21,7 @@
 #include "common/protocol/env-join.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
+#include "common/util/file-size-limit.h"
 
 #define MAX_VALUES 64
 
@@ -31,6 +33,7 @@ struct run {
 	const char *dir;
 	/* for the command; files that stagectl makes have mode 0700 or 0600 */
 	mode_t umask;
+	struct rlimit file_size;
 	char **command;
 	struct run_place place;
 	const struct rpc *rpc;
@@ -227,6 +230,7 @@ static int start_command(const struct run *run, const struct run_session *s)
 		return STAGE_EXIT_INTERRUPTED;
 	}
 	umask(run->umask);
+	file_size_limit_restore(&run->file_size);
 	return run_command(run->command, s->is_masked ? &s->old_mask : NULL);
 }
 
@@ -259,6 +263,13 @@ static int run_without_data(const struct run *run, const struct run_session *s,
 	return run->keep_going ? start_command(run, s) : code;
 }
 
+static int check_file_size(const struct run *run, struct error *err)
+{
+	if (run->file_size.rlim_max)
+		return 0;
+	return error_set(err, EFBIG, "ulimit -Hf is 0: nothing can be staged, not even to memory");
+}
+
 static int cmd_run_run(int argc, char **argv)
 {
 	struct run_session session = RUN_SESSION_NONE;
@@ -273,7 +284,8 @@ static int cmd_run_run(int argc, char **argv)
 	if (make_spec(&run, &spec, &err) < 0)
 		return output_fail(&err);
 	run.umask = umask(077);
-	if (run_dir_set_base(run.dir, &err) < 0 ||
+	file_size_limit_raise(&run.file_size);
+	if (check_file_size(&run, &err) < 0 || run_dir_set_base(run.dir, &err) < 0 ||
 	    run_session_open(&session, &run.place, spec, &err) < 0)
 		code = run_without_data(&run, &session, &err);
 	else

@@ -12,6 +12,7 @@
 #include "client/srun-nodes.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/strutil.h"
 #include "stage-build.h"
 
@@ -136,6 +137,7 @@ int main(int argc, char **argv)
 	int code;
 
 	fd_fill_standard();
+	file_size_limit_catch();
 	/* If the parent has set SIGCHLD to be ignored, waitpid() would not work. */
 	signal(SIGCHLD, SIG_DFL);
 	code = dispatch(argc, argv);

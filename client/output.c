@@ -12,6 +12,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/parse.h"
 
 #define LINE_MAX_SIZE (4 * ERROR_MAX_SIZE)
@@ -57,7 +58,10 @@ void output_held(const char *fmt, ...)
 
 int output_fail(const struct error *err)
 {
-	output_error("%s", err->text[0] ? err->text : "failed");
+	struct error explained = *err;
+
+	file_size_limit_explain(&explained);
+	output_error("%s", explained.text[0] ? explained.text : "failed");
 	return (int)error_to_exit(err);
 }
 

@@ -270,6 +270,17 @@ static void warn_of_links(const struct pack *p)
 			     p->dir, links.first);
 }
 
+/* status: as of a shell. */
+static int set_ended(int status, const char *tail, struct error *err)
+{
+	const int sig = status - 128;
+
+	if (sig > 0)
+		return error_set(err, sig == SIGXFSZ ? EFBIG : EIO,
+				 "mksquashfs was killed by signal %d (%s)", sig, strsignal(sig));
+	return error_set(err, EIO, "mksquashfs ended with %d: %s", status, tail);
+}
+
 int pack_squashfs(const struct pack *p, struct error *err)
 {
 	struct image im = { .pack = p, .feed.fd = -1 };
@@ -306,7 +317,7 @@ int pack_squashfs(const struct pack *p, struct error *err)
 			"this mksquashfs is older than 4.5, and cannot follow links: copy the "
 			"directory by cp -rL and pack that, or make shards (--shards 3G)");
 	else if (r > 0)
-		r = error_set(err, EIO, "mksquashfs ended with %d: %s", r, im.tail);
+		r = set_ended(r, im.tail, err);
 	else
 		error_errno(err, -r, "run mksquashfs");
 	if (r < 0)

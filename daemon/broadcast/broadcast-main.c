@@ -27,6 +27,7 @@
 #include "common/util/error.h"
 #include "common/util/exec-copy.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 
 #define SAID_SIZE 2048
 #define NO_PROGRAM 127
@@ -216,6 +217,7 @@ int main(int argc, char **argv)
 		return STAGE_EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	file_size_limit_catch();
 	prctl(PR_SET_NAME, "stage-broadcast");
 	setrlimit(RLIMIT_CORE, &none);
 	fd_set_cloexec(WORKER_FD_SOCKET, true);

@@ -25,6 +25,7 @@
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/list.h"
 #include "common/util/log.h"
 #include "common/util/rate-limit.h"
@@ -349,6 +350,7 @@ int main(int argc, char **argv)
 	}
 	clearenv();
 	signal(SIGPIPE, SIG_IGN);
+	file_size_limit_catch();
 	prctl(PR_SET_NAME, "stage-fetch");
 	prctl(PR_SET_DUMPABLE, 0); /* the memory holds the user's keys */
 	setrlimit(RLIMIT_CORE, &none);

@@ -17,6 +17,7 @@
 #include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-file.h"
 #include "daemon/engines/archive/magic.h"
@@ -154,6 +155,7 @@ int main(int argc, char **argv)
 	struct archive_counts counts;
 	struct error err = ERROR_INIT;
 
+	file_size_limit_catch();
 	if (argc < 3 || argc > 4 || (argc == 4 && strcmp(argv[3], "nested") != 0)) {
 		fputs("usage: stage-index ARCHIVE OUT [nested]\nStarted by stagectl index.\n",
 		      stderr);
@@ -161,6 +163,7 @@ int main(int argc, char **argv)
 	}
 	if (make(argv[1], argv[2], argc == 4, &counts, &err) < 0) {
 		error_prefix(&err, "%s", argv[1]);
+		file_size_limit_explain(&err);
 		fprintf(stderr, "stagectl: %s\n", err.text);
 		return STAGE_EXIT_FAILED;
 	}

@@ -14,6 +14,7 @@
 #include "common/util/count.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "daemon/mover/check.h"
@@ -87,7 +88,10 @@ static bool parse(struct move_order *o, int argc, char **argv)
 
 static int mover_fail(const struct error *err)
 {
-	fprintf(stderr, "stage-mover: %s\n", err->text);
+	struct error explained = *err;
+
+	file_size_limit_explain(&explained);
+	fprintf(stderr, "stage-mover: %s\n", explained.text);
 	return (int)error_to_exit(err);
 }
 
@@ -161,6 +165,7 @@ int main(int argc, char **argv)
 {
 	struct move_order order = { 0 };
 
+	file_size_limit_catch();
 	if (!parse(&order, argc, argv))
 		return usage();
 	if (!strcmp(argv[optind], "progress"))

@@ -16,6 +16,7 @@
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "common/util/strutil.h"
@@ -193,6 +194,7 @@ static void prepare_process(const struct job_options *o)
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fd_set_cloexec(fds[i], true);
 	umask(077);
+	file_size_limit_catch();
 	if (o->local)
 		setsid(); /* so the terminal's ^C reaches only the command */
 	else

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/util/error.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/path.h"
 #include "common/util/suffix.h"
 #include "daemon/engines/archive/damage.h"
@@ -127,6 +128,7 @@ void hint_error(const struct ctx *ctx, const struct source *src, struct error *e
 		path = web_show(ctx->ds->source, shown, sizeof(shown));
 	if (!names_source(err->text, path))
 		error_prefix(err, "%.700s", path);
+	file_size_limit_explain(err);
 	for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
 		if (hints[i].errnum == -err->code) {
 			error_set_hint(err, err->code, "%s", hints[i].hint);

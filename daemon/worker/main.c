@@ -13,6 +13,7 @@
 #include "common/protocol/keeper-verbs.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/file-size-limit.h"
 #include "common/util/log.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/worker-stage.h"
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
 		return STAGE_EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	file_size_limit_catch();
 	prctl(PR_SET_NAME, "stage-worker"); /* after execveat() of an fd, it is a number */
 	prctl(PR_SET_DUMPABLE, 0);
 	/* modes are those of the source; all data is below a directory of the user with mode

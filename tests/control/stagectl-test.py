@@ -1686,6 +1686,25 @@ class Running(unittest.TestCase):
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 64)))
         self.assertEqual((r.returncode, r.stdout), (0, "14\n"), r.stderr)
 
+    def limited(self, limits, *args):
+        return subprocess.run([STAGECTL, *args], timeout=60, capture_output=True, text=True,
+                              env=environment(**self.variables()),
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
+
+    def test_a_limit_on_the_size_of_files_kills_nobody(self):
+        """`ulimit -S -f 0` is the command's alone, and `ulimit -f 0` has a sentence. Seen failing: SIGXFSZ."""
+        r = self.limited((0, resource.RLIM_INFINITY), "run", "-q", self.item(), "--", "sh", "-c", "ulimit -f; exit 7")
+        self.assertEqual((r.returncode, r.stdout, r.stderr), (7, "0\n", ""))
+        r = self.limited((0, 0), "run", "-q", self.item(), "--", "echo", "up")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertRegex(r.stderr, r"^stagectl: ulimit -Hf is 0: nothing can be staged, .*; raise .*\n\Z")
+        r = self.limited((0, 0), "run", "--keep-going", "-q", self.item(), "--", "echo", "up")
+        self.assertEqual((r.returncode, r.stdout), (0, "up\n"))
+        # a program that runs out of bytes is killed as before
+        r = self.limited((1024, resource.RLIM_INFINITY), "run", "-q", self.item(), "--",
+                         "dd", "if=/dev/zero", "bs=2048", "count=2", f"of={self.libexec}/x")
+        self.assertEqual(r.returncode, 128 + signal.SIGXFSZ, r.stderr)
+
     def test_signals_are_passed_on(self):
         script = "trap 'echo got; exit 9' {}; echo up; while :; do sleep 0.05; done"
         for name in "INT", "TERM", "HUP", "USR1", "USR2":
@@ -1887,6 +1906,21 @@ class Packing(unittest.TestCase):
 
     def others(self):
         return sorted(set(os.listdir(self.top)) - {"src", "out"})
+
+    def test_a_limit_on_the_size_of_files_is_the_reason(self):
+        """Seen failing: SIGXFSZ, without a word, and a temporary file stayed."""
+        with tarfile.open(f"{self.top}/x.tar", "w") as t:
+            t.add(self.src, "src")
+        before = self.others()
+        for args in ["pack", self.src, self.out], ["pack", "--shards", "1M", self.src, self.out], ["index", f"{self.top}/x.tar"]:
+            if args == ["pack", self.src, self.out] and not shutil.which("mksquashfs"):
+                continue
+            r = subprocess.run([STAGECTL, *args], timeout=60, capture_output=True, text=True, env=environment(),
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+            self.assertEqual(r.returncode, 1, args)
+            self.assertRegex(r.stderr, r"(?m)^stagectl: .*(File too large|File size limit exceeded).*; raise the limit on the size of "
+                                       r"files \(ulimit -f\)$")
+            self.assertEqual([n for n in self.others() if not n.endswith(".lock")], before, args)
 
     @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
     def test_an_image_is_whole_and_the_same_again(self):

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -356,6 +357,20 @@ with open({self.path("held")!r}, "w") as f:
         self.answer("squeue", status=1)
         self.assertEqual(self.submit("--stage-data=x=/far/x", "job.sh").returncode, 1)
         self.assertEqual(list(self.calls), ["squeue"])
+
+    def test_a_limit_on_the_size_of_files_is_the_reason(self):
+        """Seen failing: SIGXFSZ, without a word. The mover's script is a file in memory."""
+        with open(self.path("job.sh"), "w") as f:
+            f.write("#!/bin/sh\n")
+        for name, status in ("squeue", 0), ("stage-mover", 3):  # those of FAKE write a file
+            with open(self.path(name), "w") as f:
+                f.write(f"#!/bin/sh\nexit {status}\n")
+        env = dict(os.environ, PATH=self.dir + ":" + os.environ["PATH"], STAGE_CONF=self.conf, STAGE_LIBEXEC_DIR=self.dir)
+        r = subprocess.run([STAGECTL, "submit", "--stage-data=x=/far/x", "job.sh"], env=env, text=True, timeout=60,
+                           capture_output=True, cwd=self.dir, stdin=subprocess.DEVNULL,
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertRegex(r.stderr, r"^stagectl: .*File too large; raise the limit on the size of files \(ulimit -f\)\n\Z")
 
     def test_what_can_not_be_moved_is_refused_with_a_sentence(self):
         x = "--stage-data=x=/far/x"

@@ -220,6 +220,20 @@ def test_a_user_who_may_start_nothing_is_told():
     remove(base)
 
 
+# Fails when SIGXFSZ ends the worker: the sentence was "the worker was killed by signal 25".
+def test_a_limit_on_the_size_of_files_is_the_reason():
+    base = scratch()
+    with open(f"{base}/f", "wb") as f:
+        f.write(bytes(3 << 20))
+    subprocess.run(["tar", "-C", base, "-cf", f"{base}/x.tar", "f"], check=True)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # noqa: E731
+    for item in f"x={base}/f:shm", f"x={base}/x.tar:shm", f"x={base}/x.tar:ssd":
+        with Worker(item, limits=limit) as w:
+            text = w.error()["text"]
+        assert text.endswith("File too large; raise the limit on the size of files (ulimit -f)"), text
+    remove(base)
+
+
 def test_orders_of_another_user_are_refused():
     """As of a manager that somebody has taken over, which starts a worker as the job's user with a
     socket of its own."""
