@@ -53,18 +53,27 @@ static unsigned get_memory_mib(void)
 	return mib > MAX_MEMORY_MIB ? MAX_MEMORY_MIB : (unsigned)mib;
 }
 
+/* Times of an image are unsigned and have 32 bits. mksquashfs cuts the times of files, and refuses
+ * options with other values. */
+static long long get_image_time(const struct stat *st)
+{
+	if (st->st_mtime < 0)
+		return 0;
+	return st->st_mtime > UINT32_MAX ? UINT32_MAX : (long long)st->st_mtime;
+}
+
 static void exec_mksquashfs(const struct image *im, bool modern, int out, int err)
 {
 	char cpus[16], memory[16], when[32], mode[8], uid[16], gid[16];
 	const char *argv[32];
-	struct stat st;
+	struct stat st = { 0 };
 	size_t n = 0;
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	snprintf(cpus, sizeof(cpus), "%u", memory_count_cpus());
 	snprintf(memory, sizeof(memory), "%uM", get_memory_mib());
-	snprintf(when, sizeof(when), "%lld",
-		 stat(im->pack->dir, &st) == 0 ? (long long)st.st_mtime : 0);
+	(void)stat(im->pack->dir, &st);
+	snprintf(when, sizeof(when), "%lld", get_image_time(&st));
 	argv[n++] = "mksquashfs";
 	argv[n++] = im->pack->follow ? "-" : im->pack->dir;
 	argv[n++] = im->tmp;
@@ -92,6 +101,8 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 		argv[n++] = "-tar";
 		argv[n++] = "-root-mode";
 		argv[n++] = mode;
+		argv[n++] = "-root-time";
+		argv[n++] = when;
 		argv[n++] = "-force-uid";
 		argv[n++] = uid;
 		argv[n++] = "-force-gid";
