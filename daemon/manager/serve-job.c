@@ -5,8 +5,10 @@
 #include "daemon/manager/serve.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 
 #define MEMORY_WAIT_MS 5000
 #define NO_SLURM_WAIT_MS 500 /* if Slurm seems to make no cgroups for jobs */
+#define MAX_UNREAD_FDS 32
 
 void serve_lose_daemon(struct serve *s, const char *why)
 {
@@ -43,6 +46,21 @@ void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, s
 
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		serve_lose_daemon(s, "does not listen");
+	s->n_unread_fds += n_fds;
+}
+
+/* Attack: the kernel counts descriptors that were sent and not read by the uid of their sender. All
+ * managers of the node have the same uid. If a user's stagingd could leave thousands of descriptors
+ * unread, no manager could pass one to a new process any more. */
+bool serve_has_unread_fds(struct serve *s)
+{
+	int n_bytes = 0;
+
+	if (s->n_unread_fds < MAX_UNREAD_FDS)
+		return false;
+	if (ioctl(s->sock, SIOCOUTQ, &n_bytes) < 0 || n_bytes == 0)
+		s->n_unread_fds = 0;
+	return s->n_unread_fds > 0;
 }
 
 int serve_kill(pid_t pid, int sig)

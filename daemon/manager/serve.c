@@ -2,8 +2,9 @@
  * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the
  * children's messages come through. No callback waits: work that may take long is done at the end,
  * or in a child with a deadline. The children are processes of the keeper, which signals a pid only
- * while it is a child. poll() has a timeout while the job's memory cgroup is not found yet and
- * while something is mounted; otherwise the process sleeps until an event.
+ * while it is a child. poll() has a timeout while the job's memory cgroup is not found yet, while
+ * something is mounted, and while stagingd does not read descriptors; otherwise the process sleeps
+ * until an event.
  */
 #include "daemon/manager/serve.h"
 
@@ -26,6 +27,7 @@
 #include "daemon/manager/mounts.h"
 
 #define MEMORY_TICK_MS 20
+#define UNREAD_TICK_MS 5
 #define CGROUPS_TICK_MS 1000
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release its datasets */
 #define AGAIN_US 500000	     /* before stagingd is started again, if no process could be created */
@@ -112,8 +114,10 @@ static bool has_worker(const struct serve *s)
 	return false;
 }
 
-int serve_get_tick(const struct serve *s)
+int serve_get_tick(struct serve *s)
 {
+	if (serve_has_unread_fds(s))
+		return UNREAD_TICK_MS;
 	if (!s->memory_known || s->end_ms || cgroup_join_expects_more(s))
 		return MEMORY_TICK_MS;
 	if (get_slots(s))
@@ -182,14 +186,14 @@ static void loop(struct serve *s)
 {
 	while (!s->ended) {
 		struct pollfd fds[] = { { privops_get_fd(), POLLIN, 0 },
-					{ s->sock, POLLIN, 0 },
+					{ s->sock, serve_has_unread_fds(s) ? 0 : POLLIN, 0 },
 					{ s->log_rd, POLLIN, 0 } };
 
 		on_keeper(s); /* an event that came with an answer is already stored */
 		if (s->ended || poll(fds, ARRAY_SIZE(fds), serve_get_tick(s)) < 0)
 			continue;
 		for (uint64_t until_ms = clock_ms() + VERBS_MS;
-		     fds[1].revents && s->sock >= 0 && serve_verb(s) &&
+		     fds[1].revents && s->sock >= 0 && serve_verb(s) && !serve_has_unread_fds(s) &&
 		     (clock_ms() < until_ms || clock_ms() < s->end_ms);)
 			;
 		if (fds[0].revents)

@@ -25,6 +25,7 @@ struct privops_spawn;
 struct serve {
 	struct manager *k;
 	int sock;
+	size_t n_unread_fds; /* descriptors sent to stagingd since it had read everything */
 	int log_rd, log_wr;
 	size_t log_size; /* bytes that the children logged; each refused request adds 1 KiB */
 	/* The id and class of each process in the record, at the same index. */
@@ -54,6 +55,9 @@ bool serve_verb(struct serve *s);
 /* Sends a packet with n_fds descriptors to stagingd, if stagingd runs. If stagingd does not read,
  * calls serve_lose_daemon(). */
 void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
+/* Returns true while stagingd has not read many descriptors that it was sent. Then no request is
+ * read. */
+bool serve_has_unread_fds(struct serve *s);
 /* Closes the connection to stagingd, and kills stagingd and all writers. why: how stagingd failed,
  * for the log. */
 void serve_lose_daemon(struct serve *s, const char *why);
@@ -64,6 +68,6 @@ pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t i
 /* Looks for the job's cgroups, and reports the job's memory to stagingd as soon as it is known. */
 void serve_look_for_memory(struct serve *s);
 /* Returns the timeout for poll(2) in milliseconds; -1: there is nothing to look for. */
-int serve_get_tick(const struct serve *s);
+int serve_get_tick(struct serve *s);
 /* Repeats the mount in the job's mount namespace, which may be older than the mount. */
 void serve_repeat_in_job(struct manager *k, uint32_t name);

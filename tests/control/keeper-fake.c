@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <linux/keyctl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -292,7 +294,7 @@ static struct {
 	int workers[MAX_IDS]; /* our ends */
 	int fuse[16];
 	size_t n_fuse;
-	bool stays;
+	bool stays, deaf;
 } d;
 
 static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -408,6 +410,35 @@ static void flood(long long n_lines)
 			poll(&fd, 1, 1000);
 }
 
+/* Asks for mounts of 16 descriptors, and reads nothing from the keeper from then on. A child keeps
+ * the socket, with all descriptors in it, if the keeper kills us. Returns when the keeper has read
+ * all requests, or none for half a second. */
+static void hoard(long long n_mounts)
+{
+	struct pollfd fd = { KEEPER_FD_SOCKET, POLLOUT, 0 };
+	int left = 0, before = -1;
+
+	d.deaf = true;
+	if (fork() == 0) {
+		for (int other = KEEPER_FD_SOCKET + 1; other < 64; other++)
+			close(other);
+		for (;;)
+			pause();
+	}
+	for (long long i = 0; i < 2 * n_mounts; i++) {
+		const struct keeper_msg m = { .verb = i % 2 ? KEEPER_UNMOUNT : KEEPER_MOUNT,
+					      .arg1 = 16 };
+
+		if (poll(&fd, 1, 500) != 1)
+			break;
+		send_with_fds(KEEPER_FD_SOCKET, &m, sizeof(m), NULL, 0);
+	}
+	while (ioctl(KEEPER_FD_SOCKET, SIOCOUTQ, &left) == 0 && left && left != before) {
+		before = left;
+		usleep(500000);
+	}
+}
+
 static void obey(const char *text)
 {
 	long long a = 0, b = 0;
@@ -455,6 +486,8 @@ static void obey(const char *text)
 		fprintf(stderr, "a line\x1b[31m of the user's\n");
 	else if (sscanf(text, "flood %lld", &a) == 1)
 		flood(a);
+	else if (sscanf(text, "hoard %lld", &a) == 1)
+		hoard(a);
 	else if (sscanf(text, "worker %u %n", &id, &n) == 1 && n)
 		command_worker(id, text + n);
 	else
@@ -472,6 +505,7 @@ static void run_daemon(void)
 
 	listen(KEEPER_FD_LISTEN, 8);
 	for (;;) {
+		fds[0].fd = d.deaf ? -1 : KEEPER_FD_SOCKET;
 		if (poll(fds, 3, -1) < 0)
 			continue;
 		if (fds[0].revents)

@@ -1230,6 +1230,21 @@ def test_stagingd_dies_and_mounts_go_on():
     j.assert_gone()
 
 
+def test_a_stagingd_that_reads_no_answers_holds_up_no_other_job():
+    """The kernel counts descriptors that were sent and not read by the uid of their sender, and all
+    managers have the same. Seen failing with three such jobs: no program could be started for
+    another user's job, because the descriptors for it could not be sent."""
+    hoarders = [Job() for _ in range(3)]
+    for j in hoarders:
+        j.do('hoard 130')
+    victim = Job(uid=OTHER)
+    victim.spawn(1)
+    victim.mount(0, 2)
+    for j in victim, *hoarders:
+        assert j.clean().returncode == 0
+    victim.assert_gone()
+
+
 def test_memory_that_another_job_frees_is_waited_for_where_it_is_needed():
     """Seen failing where each job waits for each that has ended: the first event came after five
     seconds."""
