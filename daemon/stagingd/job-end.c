@@ -46,7 +46,7 @@ void job_end_check(struct job *job)
 {
 	struct async *async;
 
-	if (!job->end.begun || job->end.done || job->end.removing)
+	if (!job->end.begun || job->end.cancelling || job->end.done || job->end.removing)
 		return;
 	for (size_t i = 0; i < job->runs.n; i++)
 		if (stage_run_is_busy(job->runs.runs[i]))
@@ -96,12 +96,14 @@ void job_end(struct job *job)
 	loop_timer_set(job->loop, &job->end.timer,
 		       job->info.local ? 2 * job->info.conf->cleanup_timeout_ms + KEEPER_END_MS
 				       : KEEPER_END_MS);
+	job->end.cancelling = true;
 	for (size_t i = 0; i < job->runs.n; i++) {
 		struct stage_run *run = job->runs.runs[i];
 
 		if (job->info.local || stage_run_get_stage(run)->state != STAGE_READY)
 			stage_run_cancel(run, code, reason);
 	}
+	job->end.cancelling = false;
 	job_end_check(job);
 }
 

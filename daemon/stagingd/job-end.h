@@ -12,6 +12,7 @@ struct job;
 
 struct job_end {
 	bool begun, removing, done;
+	bool cancelling;  /* datasets are being cancelled, and not all of them were yet */
 	bool with_keeper; /* the keeper does not know that the job is over; it is asked to end
 			   * together with stagingd */
 	bool keeper_gone;

@@ -1509,6 +1509,15 @@ class Ending(unittest.TestCase):
             self.assertEqual(c.answer()[-1]["code"], "130")
             self.assertFalse(exists(d.rundir))
 
+    def test_the_end_waits_for_each_dataset(self):
+        """Seen failing where the end of the first dataset, which nothing had been started for, was
+        taken for the end of all: the second was still ready."""
+        with Daemon("a=s3://b/nokey.facts.ready,b=/fake/facts.link.stays", conf=S3) as d:
+            self.assertEqual(d.wait(names="b")["code"], "0")
+            wait_for(lambda: d.status("a")["state"] == "queued" and d.status("a").get("waits"))
+            self.assertEqual(d.end(), 0)
+            self.assertIn("releasing -> released", d.log())
+
     def test_last_lease(self):
         with Daemon("a=/fake/facts.link.ready") as d:
             second = d.client()
