@@ -343,31 +343,48 @@ static void on_started(void *arg, pid_t pid)
 	job_changed(run->job, false);
 }
 
+static void forget_worker(struct stage_run *run)
+{
+	run->worker = NULL;
+	run->stage->pid = 0;
+	run->stage->seq++;
+	job_changed(run->job, false);
+}
+
+/* Returns whether the dataset is ready and does not need its worker any more. */
+static bool is_complete(const struct stage_run *run)
+{
+	return run->stage->state == STAGE_READY && !run->stays;
+}
+
+/* Unmounts the image whose copy (hydrate) is complete. */
+static void unmount_copied(struct stage_run *run)
+{
+	if (!run->mounted || run->unmounting)
+		return;
+	run->unmounting = true;
+	run->job->launcher->ops->unmount(run->job->launcher, (uint32_t)run->slot);
+}
+
 static void on_ended(void *arg, int status, const char *how)
 {
 	struct stage_run *run = arg;
-	struct stage *s = run->stage;
 
-	run->worker = NULL;
-	s->pid = 0;
-	s->seq++;
-	job_changed(run->job, false);
+	forget_worker(run);
 	if (run->linking) { /* it ended without `ready`, so its files are removed, too */
 		run->linking = false;
 		advance(run);
 	} else if (run->restarting && !run->ending) {
 		stage_run_stop_clock(run);
-		stage_apply(s, STAGE_EV_RESTART, stage_run_get_now(run), run->restarting);
+		stage_apply(run->stage, STAGE_EV_RESTART, stage_run_get_now(run), run->restarting);
 		run->restarting = NULL;
 		job_schedule(run->job);
 	} else if (run->ending) {
 		advance(run);
-	} else if (s->state != STAGE_READY || run->stays) {
+	} else if (is_complete(run)) {
+		unmount_copied(run);
+	} else {
 		stage_run_fail(run, STAGE_EV_DIED, STAGE_EXIT_FAILED, how);
-	} else if (run->mounted && !run->unmounting) { /* the copy (hydrate) is complete and the
-							* mount is not needed any more */
-		run->unmounting = true;
-		run->job->launcher->ops->unmount(run->job->launcher, (uint32_t)run->slot);
 	}
 }
 
@@ -376,11 +393,14 @@ static void on_stuck(void *arg, pid_t pid)
 	struct stage_run *run = arg;
 	char text[128];
 
-	run->worker = NULL;
+	forget_worker(run);
 	snprintf(text, sizeof(text), "worker %d hangs in the kernel; its file system may be dead",
 		 (int)pid);
 	if (run->ending) {
 		give_up(run, text);
+	} else if (is_complete(run)) {
+		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "after ready: %s", text);
+		unmount_copied(run);
 	} else {
 		stage_run_fail(run, STAGE_EV_DIED, STAGE_EXIT_FAILED, text);
 	}

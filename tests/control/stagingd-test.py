@@ -1304,6 +1304,17 @@ class Keeping(unittest.TestCase):
             d.keeper.say(Keeper.MEMORY, 0, 0, 0)
             self.assertEqual(d.wait()["code"], "124")
 
+    def test_what_is_ready_stays_when_its_worker_hangs_in_the_kernel(self):
+        """No signal ends a worker that waits for a dead file system in exit(). Seen failing where
+        this counted as its death: complete data was removed under the job."""
+        with Daemon("a=/fake/facts.link.ready.nofd", keeper=True, memory=None) as d:
+            d.keeper.deaf.add(Keeper.KILL)
+            d.keeper.say(Keeper.MEMORY)
+            self.assertEqual(d.wait()["code"], "0")
+            wait_for(lambda: "hangs in the kernel" in d.log(), 20, "stagingd to give up")
+            self.assertEqual((d.status("a")["state"], d.status("a")["pid"]), ("ready", "0"))
+            self.assertTrue(os.path.lexists(path_of(d, "a")))
+
     def test_unmount_that_is_not_answered(self):
         with Daemon("a=/fake/factsmount_source.mount.stays::method=mount", keeper=True,
                     conf=CONF.replace("CleanupTimeout=5s", "CleanupTimeout=1s")) as d:

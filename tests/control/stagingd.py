@@ -122,6 +122,8 @@ class Keeper(threading.Thread):
         def as_worker():
             os.dup2(fd, 3)
             os.set_inheritable(3, True)
+            if fd != 3:
+                os.close(fd)  # a worker that closes fd 3 has no other copy
         p = subprocess.Popen([self.worker], preexec_fn=as_worker, close_fds=False,
                              stdin=subprocess.DEVNULL, **self.run_as)
         self.children[ident] = p
