@@ -1,9 +1,9 @@
--- Has movers sent for when users call sbatch as they always do: what `stagectl submit` does, without a
--- word from them (stagectl(1), submit).
+-- Has movers sent for when users call sbatch as they always do: what `stagectl submit` does,
+-- without a word from them (stagectl(1), submit).
 --
--- For /etc/slurm/cli_filter.lua of the login nodes, with CliFilterPlugins=lua in slurm.conf. Where there
--- is a cli_filter.lua already, its slurm_cli_pre_submit() calls stage_data_bring(options, offset) and
--- returns what that returns, unless it is slurm.SUCCESS.
+-- For /etc/slurm/cli_filter.lua of the login nodes, with CliFilterPlugins=lua in slurm.conf. Where
+-- there is a cli_filter.lua already, its slurm_cli_pre_submit() calls stage_data_bring(options,
+-- offset) and returns what that returns, unless it is slurm.SUCCESS.
 
 local stagectl = "@STAGECTL@"
 
@@ -35,8 +35,8 @@ local function words_of(options, offset)
 	return words
 end
 
--- The plugin has noted what is to be staged, if anything is. What stagectl prints is what the job has to
--- wait for; what it has to say to the user it says itself.
+-- The plugin has noted what is to be staged, if anything is. What stagectl prints is what the job
+-- has to wait for; what it has to say to the user it says itself.
 function stage_data_bring(options, offset)
 	if options["type"] ~= "sbatch" or os.getenv("STAGE_SUBMIT_FD") == nil then
 		return slurm.SUCCESS

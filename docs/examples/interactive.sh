@@ -1,5 +1,6 @@
 #!/bin/bash
-# To be started on the login node: a shell on a compute node, which is there at once, while the data comes behind. In it:
+# To be started on the login node: a shell on a compute node, which is there at once, while the data
+# comes behind. In it:
 #
 #	stagectl wait                  # with a bar; the path when it is done
 #	ls $STAGE_DATA_PATH_IMAGES

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A file that compute nodes can't see, as in an archive: a job of yours on a node that does copies it
-# to scratch first, once, and this job waits for it.
+# A file that compute nodes can't see, as in an archive: a job of yours on a node that does copies
+# it to scratch first, once, and this job waits for it.
 # Submit it by `stagectl submit mover.sh`; at sites with our cli_filter, by sbatch.
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1

@@ -1,4 +1,5 @@
-"""Sphinx's configuration for tools/site, which copies the documents and this file into one directory."""
+"""Sphinx's configuration for tools/site, which copies the documents and this file into one
+directory."""
 import os
 
 project = "stage-data"

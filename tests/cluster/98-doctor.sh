@@ -2,7 +2,8 @@
 # each of them, with the hint, and nothing else. Then the defect is fixed as the hint says, if this
 # is possible here.
 
-# Runs on the node. Slurm's own answer is asked for once; lines of it are changed to plant what is Slurm's.
+# Runs on the node. Slurm's own answer is asked for once; lines of it are changed to plant what is
+# Slurm's.
 # shellcheck disable=SC2016,SC2034
 doctors_script() {
 	cat <<-'NODE'

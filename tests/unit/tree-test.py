@@ -94,7 +94,7 @@ MAX_LINES, MAX_FUNCTION = 500, 60
 # Scripts with longer comments or doc strings yet: the list may only become shorter.
 LONG_TEXTS = set("""
     tests/bench/benchepoch.py tests/bench/benchlib.py tests/bench/benchreport.py
-    tests/bench/benchslow.py tests/bench/cluster-start tests/cluster/98-doctor.sh
+    tests/bench/benchslow.py tests/bench/cluster-start
     tests/cluster/guide-blocks tests/cluster/hostile-actions tests/cluster/outside-of-job
     tests/cluster/process-state tests/control/fake-worker tests/control/stagectl-test.py
     tests/data/test-fixes.py tests/data/test-meant.py tests/lib/audit tests/lib/data
@@ -257,7 +257,7 @@ class Tree(unittest.TestCase):
     def test_texts_of_scripts_fit_100_columns(self):
         """Comments and doc strings of shell and Python; a table of options is lined up by hand."""
         n = 0
-        for path, text in find_scripts("tests", "tools", "packaging", "client", "etc"):
+        for path, text in find_scripts("tests", "tools", "packaging", "client", "etc", "docs", "examples"):
             n += 1
             lines = {i for i, line in enumerate(text.split("\n"), 1)
                      if line.lstrip().startswith("# ")}
@@ -268,6 +268,16 @@ class Tree(unittest.TestCase):
                 self.assertFalse(long and path not in LONG_TEXTS, f"lines {sorted(long)}")
                 self.assertTrue(long or path not in LONG_TEXTS, "is short: take it out of LONG_TEXTS")
         self.assertGreater(n, 150)
+
+    def test_comments_of_other_files_fit_100_columns(self):
+        """Configurations and files of packages."""
+        patterns = "etc/**/*.conf", "etc/*.lua", "debian/rules", "packaging/rpm/*.spec", "client/bash-completion/*"
+        paths = [path for pattern in patterns for path in glob.glob(os.path.join(TOP, pattern), recursive=True)]
+        self.assertGreater(len(paths), 8)
+        for path in paths:
+            long = [i for i, line in enumerate(read(path).split("\n"), 1)
+                    if line.lstrip().startswith(("# ", "-- ")) and len(line.expandtabs(8)) > 100]
+            self.assertEqual(long, [], f"{path}: comments with more than 100 columns")
 
     def test_files_are_short(self):
         for source in self.sources:
