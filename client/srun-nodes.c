@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,12 +95,20 @@ static void resolve_job_id(void)
 		(void)set_number("SLURM_JOB_ID", id);
 }
 
+/* Slurm sets both variables. A user who names another job changes only the first one. A number that
+ * could not be resolved, such as that of an array's task that has ended, also names another job. */
+static bool names_other_job(void)
+{
+	const char *job = getenv("SLURM_JOB_ID");
+	const uint32_t own = get_number("SLURM_JOBID");
+
+	return own && job && *job && get_number("SLURM_JOB_ID") != own;
+}
+
 void srun_resolve_job_id(void)
 {
 	resolve_job_id();
-	/* Slurm sets both variables. A user who names another job changes only the first one. */
-	if (get_number("SLURM_JOBID") && get_number("SLURM_JOB_ID") &&
-	    get_number("SLURM_JOBID") != get_number("SLURM_JOB_ID"))
+	if (names_other_job())
 		srun_forget_own_job();
 }
 

@@ -1185,6 +1185,24 @@ class WholeJob(unittest.TestCase):
             v.pop("SLURM_JOB_ID", None)
             self.assertIn("own", stagectl("status", **v).stdout)
 
+    def test_a_job_that_is_not_known_is_never_taken_for_this_one(self):
+        """Seen failing: in a job, status of an array's task that had ended printed the datasets of this job, with status
+        0."""
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write("#!/bin/sh\nexit 1\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+        with FakeDaemon(status=answer(dataset("own", "ready"), done())) as own:
+            for job in "24_0", "24+1", "24_[1-3]", "24.batch", "x", "99999999999":
+                for options in [], ["--all-nodes"]:
+                    v = self.variables({"n1": own.path}, STAGE_DATA_SOCKET=own.path, SLURM_JOB_ID=job, SLURM_JOBID=7,
+                                       SLURMD_NODENAME="n1")
+                    r = stagectl("status", *options, **v)
+                    self.assertEqual((r.returncode, r.stdout), (5, ""), job)
+                    self.assertIn(f"SLURM_JOB_ID={job} is no job that runs", r.stderr)
+            for job in "7", "":  # the own one
+                v["SLURM_JOB_ID"] = job
+                self.assertIn("own", stagectl("status", **v).stdout)
+
     def test_progress_of_each_dataset_comes_through(self):
         """Seen failing with one clock for all datasets of a node: of several that move at the same time
         only the first one was ever told of."""
