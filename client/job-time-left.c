@@ -40,18 +40,35 @@ int job_time_left_from_string(const char *text, uint64_t *secondsp)
 	return 0;
 }
 
+/* Returns the time in the line "ID TIME" of this job, or "". For the number of an array or of a
+ * heterogeneous job, which is also that of one of its jobs, Slurm lists all of them. */
+static const char *find_time(char *text, const char *job)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *id = line + strspn(line, " "), *end = id + strcspn(id, " ");
+
+		if (!*end)
+			continue;
+		*end++ = '\0';
+		if (!strcmp(id, job))
+			return end + strspn(end, " ");
+	}
+	return "";
+}
+
 int job_time_left_ask(uint64_t *msp)
 {
 	const char *job = getenv("SLURM_JOB_ID");
-	const char *const argv[] = { "squeue", "-h", "-o", "%L", "-j", job, NULL };
+	const char *const argv[] = { "squeue", "-h", "-o", "%A %L", "-j", job, NULL };
 	_cleanup_(freep) char *text = NULL;
 	uint64_t seconds;
 	int r = job ? capture_slurm(argv, SQUEUE_MS, &text) : -ENOENT;
 
 	if (r != 0)
 		return r == -ETIMEDOUT ? r : -ENOENT;
-	text[strcspn(text, "\n")] = '\0';
-	if (job_time_left_from_string(text + strspn(text, " "), &seconds) < 0)
+	if (job_time_left_from_string(find_time(text, job), &seconds) < 0)
 		return -ENOENT;
 	*msp = seconds * 1000;
 	return 0;
