@@ -112,7 +112,7 @@ static size_t terminal_width(FILE *f)
 {
 	struct winsize ws;
 
-	if (ioctl(fileno(f), TIOCGWINSZ, &ws) < 0 || ws.ws_col < 20)
+	if (ioctl(fileno(f), TIOCGWINSZ, &ws) < 0 || ws.ws_col == 0)
 		return 80;
 	return ws.ws_col;
 }

@@ -16,10 +16,12 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -156,6 +158,26 @@ class Waiting(unittest.TestCase):
             self.assertNotIn(b"\x07", text)
             self.assertNotIn(b"\x9b", text.replace(b"\xc2\x9b", b"\x9b"))
         never.set()
+
+    def test_a_bar_is_not_wider_than_its_terminal(self):
+        """Seen failing below 20 columns, where the bar had the width of 80: each drawing of it was a new line."""
+        steps = [dataset("a", "staging", bytes=n, total=100, rate=2100000000, eta=70000) for n in (41, 42)]
+        for width in 1, 2, 9, 19, 20, 79, 300, 0:
+            with FakeDaemon(wait=answer(*steps, done(1, "no"))) as d:
+                out, err = pty.openpty()
+                fcntl.ioctl(err, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+                p = subprocess.Popen([STAGECTL, "wait"], stdout=err, stderr=err, stdin=err,
+                                     env=environment(STAGE_DATA_SOCKET=d.path))
+                os.close(err)
+                text = b""
+                with contextlib.suppress(OSError):
+                    while chunk := os.read(out, 4096):
+                        text += chunk
+                os.close(out)
+                self.assertEqual(p.wait(), 1)
+            bars = [b for b in re.findall(rb"\r([^\r]*)\x1b\[K", text) if b]
+            self.assertEqual(bars != [], width != 1, text)
+            self.assertLessEqual(max(map(len, bars), default=0), (width or 80) - 1, text)
 
     def test_held_on_a_terminal_speaks_sooner(self):
         """Its clock is not looked at: the daemon goes on when the line has come, or at the test's own limit."""
