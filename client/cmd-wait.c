@@ -184,10 +184,9 @@ static void tell_if_late(struct wait *w)
 	if (!is_late(w, now_ms + s->eta_ms))
 		return;
 	left_ms = w->job_end_ms > now_ms ? w->job_end_ms - now_ms : 0;
-	fprintf(stderr,
-		"stage-data: warning: staging %s needs %s more, the job has %s left; ask for more "
-		"--time\n",
-		s->name, duration_to_string(s->eta_ms, need), duration_to_string(left_ms, left));
+	output_held("warning: staging %s needs %s more, the job has %s left; ask for more --time",
+		    s->name, duration_to_string(s->eta_ms, need),
+		    duration_to_string(left_ms, left));
 	w->job_end_ms = UINT64_MAX;
 }
 
@@ -201,10 +200,7 @@ static uint64_t on_hold_tick(void *arg)
 		return HOLD_TICK_MS;
 	w->next_line_ms = clock_ms() + HOLD_EVERY_MS;
 	progress_hold_text(&w->list, text, sizeof(text));
-	if (text[0])
-		fprintf(stderr, "stage-data: %s\n", text);
-	else
-		fprintf(stderr, "stage-data: waiting for the datasets of this job\n");
+	output_held("%s", text[0] ? text : "waiting for the datasets of this job");
 	return HOLD_TICK_MS;
 }
 

@@ -384,6 +384,24 @@ class Waiting(unittest.TestCase):
             self.assertEqual(second.communicate(timeout=10), ("", ""))
             self.assertEqual((first.returncode, second.returncode), (0, 0))
 
+    def test_held_lines_have_no_control_bytes(self):
+        """Seen failing: the name and what it waits for were printed as the daemon sent them."""
+        evil = "a\x1b]0;owned\x07\x9b"
+        go = threading.Event()
+        with tempfile.TemporaryDirectory() as top:
+            with open(f"{top}/squeue", "w") as f:
+                f.write("#!/bin/sh\necho 7 0:30\n")
+            os.chmod(f"{top}/squeue", 0o755)
+            with FakeDaemon(wait=answer(dataset(evil, "queued", waits=evil, eta=131000), go, done(1, evil))) as d:
+                p = start("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, PATH=f"{top}:{os.environ['PATH']}")
+                lines = [p.stderr.readline(), p.stderr.readline()]
+                go.set()
+                lines.append(p.communicate(timeout=30)[1])
+        self.assertEqual(p.returncode, 1)
+        for text, line in zip(("the job has 0:30 left", "queued", "staging failed"), lines):
+            self.assertIn(text, line)
+            self.assertRegex(line, r"\A[ -~]*\n\Z")
+
     def test_held_ready_says_nothing(self):
         with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
             r = self.ask(d, "wait", "--hold")
