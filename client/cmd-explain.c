@@ -55,28 +55,24 @@ static void print_field(const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 static void print_field(const char *name, const char *fmt, ...)
 {
-	char text[4096], indent[16];
+	_cleanup_(freep) char *text = NULL;
+	char indent[16];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	if (!text[0])
-		return;
 	snprintf(indent, sizeof(indent), "%10s  ", name);
-	output_lines(stdout, indent, text);
+	output_lines(stdout, indent, text ?: "?");
 }
 
 /* Prints each line of text below the previous one. */
 static void print_lines(const char *name, const char *text)
 {
-	char first[512];
 	size_t n = strcspn(text, "\n");
 
-	if (!text[0])
-		return;
-	snprintf(first, sizeof(first), "%.*s", (int)(n < 500 ? n : 500), text);
-	print_field(name, "%s", first);
+	print_field(name, "%.*s", (int)n, text);
 	if (text[n])
 		output_lines(stdout, "            ", text + n + 1);
 }

@@ -1003,6 +1003,15 @@ class Showing(unittest.TestCase):
                      "gzip is decompressed by one thread"):
             self.assertIn(text, r.stdout)
 
+    def test_explain_cuts_no_sentence(self):
+        """Hints are at the ends. Seen failing: the first line of a text ended after 500 bytes."""
+        texts = {key: f"{key} {'x' * 900} the end of {key}" for key in ("plan", "why", "reason", "warning")}
+        row = dataset("a", "failed", source="/p/" + "s" * 4000, dest="shm", **texts)
+        with FakeDaemon(status=answer(row, done())) as d:
+            r = self.ask(d, "explain", "a")
+        for text in [*texts.values(), "s" * 4000 + ", destination shm\n"]:
+            self.assertIn(text, r.stdout)
+
     def test_explain_says_from_how_many_epochs_on_it_pays(self):
         rows = [dataset("a", "ready", source="/p/a.tar", method="extract", tier="shm", total=5 << 30, elapsed=600_000),
                 dataset("b", "ready", source="/p/b.sqsh", method="mount", tier="source", total=5 << 30, elapsed=10)]
