@@ -21,6 +21,7 @@
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
+#include "common/util/path.h"
 #include "common/util/strutil.h"
 
 #define TEXT_MAX_ROWS 32
@@ -147,7 +148,8 @@ static int replace(const char *path, const struct timeline_list *l,
 	int r;
 
 	umask(mask);
-	tmp = strutil_printf("%s.XXXXXX", path);
+	/* A name of its own, because one that is longer than that of the file may be too long. */
+	tmp = strutil_printf("%.*s.stage-report.XXXXXX", (int)(path_base(path) - path), path);
 	if (!tmp)
 		return -ENOMEM;
 	fd = mkostemp(tmp, O_CLOEXEC);
@@ -185,7 +187,7 @@ static int save(const char *path, const struct timeline_list *l,
 static void draw_cells(const struct timeline_list *l, const struct timeline *t,
 		       char cells[static TEXT_CELLS + 1])
 {
-	static const char marks[STAGE_N_STATES + 1] = ".?-#=xx x";
+	static const char marks[STAGE_N_STATES + 1] = ".?-#=xxxx";
 	uint64_t all = l->end_ms - l->begun_ms;
 
 	for (uint64_t i = 0; i < TEXT_CELLS; i++) {

@@ -752,6 +752,27 @@ class Showing(unittest.TestCase):
         self.assertIn(svg, html)
         self.assertNotIn("<script", html)
 
+    def test_report_marks_what_was_removed_until_its_end(self):
+        """Seen failing: a dataset that was removed had no mark."""
+        rows = [dataset(name, state, node="n1", begun=1700000000000, age=20000, states=states)
+                for name, state, states in (("a", "released", "queued:0 staging:1000 releasing:2000 released:3000"),
+                                            ("b", "failed", "queued:0 staging:1000 undoing:2000 failed:3000"),
+                                            ("c", "ready", "queued:0 staging:1000 ready:10000"))]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            r = self.ask(d, "report")
+        self.assertEqual(re.findall(r"(?m) ([.#=x ]{40})$", r.stdout),
+                         ["." * 3 + "#" * 4 + "x" * 33] * 2 + ["." * 3 + "#" * 36 + "="])
+
+    def test_report_takes_a_name_of_any_length(self):
+        """Seen failing: the name of the temporary file was too long."""
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            for path in f"{top}/{'x' * 251}.svg", f"{top}/{'ä' * 127}", "y" * 255:
+                r = subprocess.run([STAGECTL, "report", "--svg", path], env=environment(STAGE_DATA_SOCKET=d.path),
+                                   cwd=top, stderr=subprocess.PIPE, text=True)
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertEqual([os.path.basename(path)], os.listdir(top))
+                os.unlink(os.path.join(top, path))
+
     def test_report_replaces_a_file_whole_or_not_at_all(self):
         with FakeDaemon(status=answer(self.history("n1"), done())) as d:
             self.assertNotIn("LASTREAD", self.ask(d, "report").stdout)
