@@ -141,10 +141,12 @@ int main(int argc, char **argv)
 	/* If the parent has set SIGCHLD to be ignored, waitpid() would not work. */
 	signal(SIGCHLD, SIG_DFL);
 	code = dispatch(argc, argv);
-	/* A script that reads the output must see an error if the output is incomplete. */
-	if ((fflush(stdout) || ferror(stdout)) && code == STAGE_EXIT_OK) {
+	/* A script that reads the output must see an error if the output is incomplete, even if the
+	 * data is not ready yet. */
+	if (fflush(stdout) || ferror(stdout)) {
 		output_error("write output: %s", strerror(errno));
-		code = STAGE_EXIT_FAILED;
+		if (code == STAGE_EXIT_OK || code == STAGE_EXIT_NOT_READY)
+			code = STAGE_EXIT_FAILED;
 	}
 	return code;
 }

@@ -1070,11 +1070,14 @@ class Showing(unittest.TestCase):
             self.assertEqual(self.ask(d, "add", "/a,/b").returncode, 2)
 
     def test_a_full_disk_is_not_ok(self):
-        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as d, \
-                open("/dev/full", "w") as full:
-            r = subprocess.run([STAGECTL, "status"], stdout=full, stderr=subprocess.PIPE,
-                               env=environment(STAGE_DATA_SOCKET=d.path))
-            self.assertEqual(r.returncode, 1)
+        """Seen failing for data that is not ready: the table was cut, and the status was 3."""
+        for state, fields, code in ("ready", {}, 1), ("staging", {}, 1), ("failed", {"code": 7}, 7):
+            for options in [], ["--json"]:
+                with FakeDaemon(status=answer(dataset("a", state, **fields), done())) as d, \
+                        open("/dev/full", "w") as full:
+                    r = subprocess.run([STAGECTL, "status", *options], stdout=full, stderr=subprocess.PIPE, text=True,
+                                       env=environment(STAGE_DATA_SOCKET=d.path))
+                self.assertEqual((r.returncode, r.stderr), (code, "stagectl: write output: No space left on device\n"))
 
 
 FAKE_SRUN = """#!/usr/bin/env python3
