@@ -6,6 +6,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 enum {
 	INDEX_SAMPLES = 64, /* approximate number of headers that are compared */
 	INDEX_NAME_SIZE = 100,
+	INDEX_RECORDS = 8 * UNTAR_BLOCK,
 };
 
 struct loader {
@@ -242,11 +244,24 @@ static bool is_plain_name(const char *path)
 	return n < INDEX_NAME_SIZE;
 }
 
-/* Returns true if the header may have the size of the member. The size of a large file, and of one
- * whose header says 0, may be in extended records, which are not known here. */
-static bool is_size_of(const struct member *m, uint64_t in_header)
+/* Returns whether the extended records before the header at offset `at` have the member's size. */
+static bool has_size_record(const struct loader *l, const struct member *m, uint64_t at)
 {
-	return in_header == m->size || in_header == 0 || m->size >= UINT64_C(1) << 33;
+	char records[INDEX_RECORDS], wanted[32];
+	const size_t size = at < sizeof(records) ? (size_t)at : sizeof(records);
+	const int n = snprintf(wanted, sizeof(wanted), " size=%llu\n", (unsigned long long)m->size);
+
+	return fd_pread_all(l->archive, records, size, at - size) == (ssize_t)size &&
+	       memmem(records, size, wanted, (size_t)n);
+}
+
+/* Returns whether the header at offset `at`, which has the size in_header, may be the member's. The
+ * size of a large file, and of one whose header says 0, may be in extended records. */
+static bool is_size_of(const struct loader *l, const struct member *m, uint64_t at,
+		       uint64_t in_header)
+{
+	return in_header == m->size || m->size >= UINT64_C(1) << 33 ||
+	       (in_header == 0 && has_size_record(l, m, at));
 }
 
 /* Compares the header directly before the member's data. */
@@ -260,7 +275,7 @@ static int compare_header(const struct loader *l, const struct member *m, uint64
 	if (n < 0)
 		return error_errno(err, (int)-n, "read the archive");
 	if (n < UNTAR_BLOCK || untar_header_read(block, &h) != UNTAR_MEMBER ||
-	    h.type != MEMBER_FILE || !is_size_of(m, h.size) ||
+	    h.type != MEMBER_FILE || !is_size_of(l, m, start - UNTAR_BLOCK, h.size) ||
 	    (is_plain_name(m->path) && strcmp(h.name, m->path) != 0))
 		return refuse_stale(err);
 	return 0;

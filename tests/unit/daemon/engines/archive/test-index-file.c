@@ -187,6 +187,9 @@ static void test_an_archive_that_changed_has_another(void **state)
 	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
 	unit_run_in(*state, "printf 012345678 >a && tar --format=gnu -cf t.tar a");
 	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
+	/* Seen failing: a header with the size 0 was taken for that of any member. */
+	unit_run_in(*state, ": >a && tar --format=gnu -cf t.tar a");
+	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
 	unit_run_in(*state, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
 	assert_int_equal(load_new(*state, fd, &st), 0);
 }
