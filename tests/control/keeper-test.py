@@ -2250,38 +2250,42 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
     j.assert_gone()
 
 
+def job_with_a_slow_configuration(meanwhile):
+    """Starts a job, and calls meanwhile() while its configuration is read. What is slow is the
+    start of stage-helper."""
+    def hold(fifo):
+        held = hold_the_helpers(fifo, LD_CACHE)
+        try:
+            meanwhile()
+        finally:
+            for pid in held:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+    with fifo_at(LD_CACHE) as fifo:
+        holds = threading.Thread(target=hold, args=(fifo,))
+        holds.start()
+        j = Job(expect=None)
+        holds.join()
+    return j
+
+
+def wait_for_record():
+    wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record')
+
+
 def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     """The epilog of a job without a directory does nothing, and the keeper would stay for ever:
-    fails when the configuration is read first. What is slow is the start of stage-helper."""
+    fails when the configuration is read first."""
     found = []
-
-    def look(fifo):
-        held = hold_the_helpers(fifo, LD_CACHE)
-        found.append(wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record'))
-        for pid in held:
-            os.kill(pid, signal.SIGCONT)
-    with fifo_at(LD_CACHE) as fifo:
-        looks = threading.Thread(target=look, args=(fifo,))
-        looks.start()
-        j = Job(expect=None)
-        looks.join()
-    assert found == [True]
+    j = job_with_a_slow_configuration(lambda: found.append(wait_for_record()))
+    assert len(found) == 1
     assert j.clean().returncode == 0
     j.assert_gone()
 
 
 def test_a_configuration_that_takes_seconds_is_waited_for():
     """Seen failing with 5 s, and "stage-helper can't be run, is libexec complete?"."""
-    def look(fifo):
-        held = hold_the_helpers(fifo, LD_CACHE)
-        time.sleep(6)
-        for pid in held:
-            os.kill(pid, signal.SIGCONT)
-    with fifo_at(LD_CACHE) as fifo:
-        looks = threading.Thread(target=look, args=(fifo,))
-        looks.start()
-        j = Job(expect=None)
-        looks.join()
+    j = job_with_a_slow_configuration(lambda: time.sleep(6))
     assert j.answer == 'R', j.answer
     assert j.clean().returncode == 0
     j.assert_gone()
@@ -2291,22 +2295,14 @@ def test_a_second_keeper_waits_as_long_as_the_first_one_for_the_configuration():
     """A step starts the second one. Seen failing where it waits for 10 s, and then ends the first
     one."""
     second = []
+    again = threading.Thread(target=lambda: second.append(Job(job=next_job, expect=None)))
 
-    def look(fifo):
-        held = hold_the_helpers(fifo, LD_CACHE)
-        wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record')
-        again = threading.Thread(target=lambda: second.append(Job(job=next_job, expect=None)))
+    def meanwhile():
+        wait_for_record()
         again.start()
         time.sleep(11)
-        for pid in held:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        again.join()
-    with fifo_at(LD_CACHE) as fifo:
-        looks = threading.Thread(target=look, args=(fifo,))
-        looks.start()
-        j = Job(expect=None)
-        looks.join()
+    j = job_with_a_slow_configuration(meanwhile)
+    again.join()
     assert j.answer == 'R', j.answer
     assert second[0].answer == 'R', second[0].answer
     assert second[0].ended() == 0
@@ -2320,20 +2316,10 @@ def test_a_slow_configuration_does_not_hold_up_the_end():
     clean-up kills it when its own time is over."""
     cleaned = []
 
-    def look(fifo):
-        held = hold_the_helpers(fifo, LD_CACHE)
-        wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record')
+    def meanwhile():
+        wait_for_record()
         cleaned.append(keeper('clean', '--job', str(next_job), '--timeout', '10000').returncode)
-        for pid in held:
-            try:
-                os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                pass
-    with fifo_at(LD_CACHE) as fifo:
-        looks = threading.Thread(target=look, args=(fifo,))
-        looks.start()
-        j = Job(expect=None)
-        looks.join()
+    j = job_with_a_slow_configuration(meanwhile)
     assert cleaned == [0], cleaned
     assert j.ended() == 0
     j.assert_gone()
