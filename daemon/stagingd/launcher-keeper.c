@@ -2,7 +2,7 @@
  * The verbs of common/protocol/keeper-verbs.h. Requests are numbered by us: a spawn by the id of
  * its worker, mounts, unmounts and tiers by numbers with a tag of their own in the upper bits, so
  * that the number in a reply identifies its request and no table of requests is needed. The socket
- * never blocks stagingd: packets for which it has no space wait in a list, in order.
+ * never blocks stagingd: packets that cannot be sent now wait in a list, in order.
  */
 #include "daemon/stagingd/launcher.h"
 
@@ -22,6 +22,7 @@
 #include "daemon/stagingd/loop.h"
 
 #define MAX_FUSE_FDS 16
+#define AGAIN_MS 100 /* before a packet is sent again for which the kernel had no resources */
 
 enum request_tag {
 	REQUEST_SPAWN = 0, /* the id of the worker itself, which is below 2^28 */
@@ -44,6 +45,7 @@ struct launcher_keeper {
 	struct loop_source source;
 	int fd;
 	struct list waiting; /* list of struct parcel */
+	struct loop_timer again;
 };
 
 struct parcel {
@@ -64,21 +66,38 @@ static void parcel_free(struct parcel *p)
 	free(p);
 }
 
+/* ETOOMANYREFS: processes of the user, perhaps others, have sent so many descriptors that were not
+ * read yet. */
+static bool is_temporary(int r)
+{
+	return r == -ETOOMANYREFS || r == -ENOMEM || r == -ENOBUFS;
+}
+
 static void flush(struct launcher_keeper *k)
 {
+	bool full = false;
+
+	loop_timer_cancel(&k->again);
 	while (!list_is_empty(&k->waiting)) {
 		struct parcel *p = list_entry(k->waiting.next, struct parcel, node);
 		int r = packet_send(k->fd, &p->msg, sizeof(p->msg), &p->fd, p->fd >= 0,
 				    MSG_DONTWAIT);
 
-		if (r == -EAGAIN)
+		full = r == -EAGAIN;
+		if (is_temporary(r))
+			loop_timer_set(k->loop, &k->again, AGAIN_MS);
+		if (full || is_temporary(r))
 			break;
 		if (r < 0)
 			log_error("send verb %u to the keeper: %s", p->msg.verb, strerror(-r));
 		parcel_free(p);
 	}
-	loop_set_events(k->loop, &k->source,
-			list_is_empty(&k->waiting) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+	loop_set_events(k->loop, &k->source, full ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void on_again(void *arg)
+{
+	flush(arg);
 }
 
 /* Queues a message and sends it as soon as possible. Takes over fd. */
@@ -289,6 +308,7 @@ static void keeper_free(struct launcher *l)
 
 	list_for_each_safe (pos, tmp, &k->waiting)
 		parcel_free(list_entry(pos, struct parcel, node));
+	loop_timer_cancel(&k->again);
 	loop_remove(k->loop, &k->source);
 	fd_closep(&k->fd);
 	free(k);
@@ -325,6 +345,7 @@ int launcher_keeper_new(struct launcher **lp, struct loop *loop, int fd,
 	k->fd = fd;
 	k->source.fd = -1;
 	list_init(&k->waiting);
+	loop_timer_init(&k->again, on_again, k);
 	r = loop_add(loop, &k->source, fd, EPOLLIN, on_socket, k);
 	if (r < 0) {
 		keeper_free(&k->base);

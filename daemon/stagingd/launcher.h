@@ -27,7 +27,8 @@ struct launcher_events {
 	/* fds are lent and are closed after the call. */
 	void (*mounted)(void *arg, uint32_t slot, int r, const int *fds, size_t n_fds);
 	void (*unmounted)(void *arg, uint32_t slot, int r);
-	/* Called once or never. limit 0: the memory is not charged to the job. */
+	/* Called when the limit is known, and again if it changes. limit 0: the memory is not
+	 * charged to the job. */
 	void (*memory)(void *arg, uint64_t limit, uint64_t used);
 	void (*cancel)(void *arg); /* the job is over */
 	void (*gone)(void *arg);   /* the connection to the keeper has ended */

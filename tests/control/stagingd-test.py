@@ -1298,6 +1298,43 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.status("a")["state"], "released")
             self.assertEqual(sum(1 for verb, *_ in d.keeper.log if verb == Keeper.SPAWN), 1)
 
+    def test_what_the_kernel_does_not_send_now_is_sent_later(self):
+        """The kernel limits the descriptors that all processes of a user have sent and that were
+        not read. Seen failing where the request for a worker was lost: nothing ended the dataset
+        but its stall limit."""
+        import resource
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+
+        with Daemon("a=/fake/facts.ready", keeper=True, memory=None, preexec=limit) as d:
+            wait_for(lambda: d.status("a")["state"] == "queued")
+            held = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
+            ready, go = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                with contextlib.suppress(BaseException):
+                    if os.geteuid() == 0:
+                        os.setgroups([])
+                        os.setgid(OTHER_UID)
+                        os.setuid(OTHER_UID)
+                    for i in range(24):
+                        socket.send_fds(held[i % 3][0], [b"x"], [0] * 16)
+                    os.write(go, b"x")
+                os._exit(0)
+            os.waitpid(pid, 0)
+            os.close(go)
+            self.assertEqual(os.read(ready, 1), b"x")
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            wait_for(lambda: d.status("a")["state"] == "probing")
+            time.sleep(0.3)
+            self.assertEqual(self.spawned(d), [])
+            for pair in held:
+                for end in pair:
+                    end.close()
+            os.close(ready)
+            self.assertEqual(d.wait()["code"], "0")
+
     def test_keeper_that_is_deaf(self):
         with Daemon("a=/fake/facts.ready::timeout=300ms", keeper=True, memory=None) as d:
             d.keeper.deaf.add(Keeper.SPAWN)
