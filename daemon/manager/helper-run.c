@@ -47,34 +47,25 @@ static void end_stopped(pid_t pid)
 		(void)privops_do_numbers(PRIVOP_KILL, pid, 0, SIGKILL);
 }
 
-/* Reads the answer until size bytes, its end or the deadline, and closes fd. If the job is over and
- * stops is set, sets the deadline to 0 and returns. Returns the number of bytes. */
-static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool stops,
-			  uint64_t *deadline_msp)
+/* Reads the answer until size bytes, its end or the deadline, and closes fd. Returns the number of
+ * bytes. */
+static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, uint64_t deadline_ms)
 {
 	size_t n = 0;
 
 	while (n < size) {
-		struct pollfd p[] = { { fd, POLLIN, 0 },
-				      { stops ? privops_get_fd() : -1, POLLIN, 0 } };
-		const uint64_t now = clock_ms(),
-			       left = now < *deadline_msp ? *deadline_msp - now : 0;
-		ssize_t k = poll(p, 2, left < LOOK_MS ? (int)left : LOOK_MS);
+		struct pollfd p = { fd, POLLIN, 0 };
+		uint64_t now, left;
+		ssize_t k;
 
 		if (privops_meanwhile)
 			privops_meanwhile();
+		now = clock_ms();
+		left = now < deadline_ms ? deadline_ms - now : 0;
+		k = poll(&p, 1, left < LOOK_MS ? (int)left : LOOK_MS);
 		if (k == 0 && left > LOOK_MS) {
 			end_stopped(pid);
 			continue;
-		}
-		if (k > 0 && p[1].revents) {
-			privops_hear();
-			if (privops_is_over()) {
-				*deadline_msp = 0;
-				break;
-			}
-			if (!p[0].revents)
-				continue;
 		}
 		if (k > 0)
 			k = read(fd, (char *)answer + n, size - n);
@@ -86,16 +77,14 @@ static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool sto
 	return n;
 }
 
-int helper_begin(const struct helper *h, struct helper_running *running)
+/* Starts the helper. *fdp: for its answer. Returns its pid or -errno. */
+static pid_t start(const struct helper *h, int *fdp)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
 	struct privops_spawn s;
 	int fds[2];
 	pid_t pid;
 
-	*running = (struct helper_running){
-		.pid = -1, .fd = -1, .stops = h->stops, .deadline_ms = h->deadline_ms
-	};
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
 	rd = fds[0];
@@ -105,33 +94,25 @@ int helper_begin(const struct helper *h, struct helper_running *running)
 	if (pid < 0)
 		return pid;
 	(void)privops_go(true); /* if this fails, the child ends */
-	running->pid = pid;
-	running->fd = steal_fd(&rd);
-	return 0;
-}
-
-int helper_end(struct helper_running *running, void *answer, size_t size)
-{
-	uint64_t deadline_ms = running->stops && privops_is_over() ? 0 : running->deadline_ms;
-	const size_t n = read_answer(running->fd, running->pid, answer, size, running->stops,
-				     &deadline_ms);
-	const int r = privops_wait(running->pid, deadline_ms);
-
-	*running = HELPER_RUNNING_INIT;
-	if (r == 0 && n == size)
-		return *(int32_t *)answer;
-	return !deadline_ms			? -ECANCELED
-	       : r < -KEEPER_EXIT_EXEC		? r + KEEPER_EXIT_EXEC
-	       : r == -ETIMEDOUT || r == -EINTR ? r
-						: -ENOEXEC;
+	*fdp = steal_fd(&rd);
+	return pid;
 }
 
 int helper_ask(const struct helper *h, void *answer, size_t size)
 {
-	struct helper_running running;
-	int r = helper_begin(h, &running);
+	int fd, r;
+	const pid_t pid = start(h, &fd);
+	size_t n;
 
-	return r < 0 ? r : helper_end(&running, answer, size);
+	if (pid < 0)
+		return pid;
+	n = read_answer(fd, pid, answer, size, h->deadline_ms);
+	r = privops_wait(pid, h->deadline_ms);
+	if (r == 0 && n == size)
+		return *(int32_t *)answer;
+	if (r < -KEEPER_EXIT_EXEC) /* the program could not be started */
+		return r + KEEPER_EXIT_EXEC;
+	return r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
 }
 
 int helper_do(const struct helper *h)

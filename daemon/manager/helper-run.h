@@ -22,28 +22,13 @@ struct helper {
 	gid_t gid;
 	int dir; /* becomes fd 4 of the helper; -1: none */
 	int nice;
-	bool stops; /* helper_end() returns -ECANCELED when the job is over */
 	uint64_t deadline_ms;
 };
 
-/* A helper that was started and whose answer was not read yet. It ends with the keeper. */
-struct helper_running {
-	pid_t pid;
-	int fd; /* for its answer; -1: no helper was started */
-	bool stops;
-	uint64_t deadline_ms;
-};
-
-#define HELPER_RUNNING_INIT ((struct helper_running){ .pid = -1, .fd = -1 })
-
-/* Starts the helper and does not wait. Returns 0 or -errno. */
-int helper_begin(const struct helper *h, struct helper_running *running);
-/* Waits for the helper and closes its descriptors. Returns as helper_ask() does. */
-int helper_end(struct helper_running *running, void *answer, size_t size);
-
-/* Starts the helper and waits for it. Copies its answer, which begins with an int32_t, and returns
- * that number. Other results: -ETIMEDOUT: it did not end in time; -EINTR: it was killed or stopped;
- * or why it could not be started, which is never -ENOENT (-ENOEXEC instead). */
+/* Starts the helper, which ends with the keeper, and waits for it. Copies its answer, which begins
+ * with an int32_t, and returns that number. Other results: -ETIMEDOUT: it did not end in time;
+ * -EINTR: it was killed or stopped; or why it could not be started, which is never -ENOENT
+ * (-ENOEXEC instead). */
 int helper_ask(const struct helper *h, void *answer, size_t size);
 
 /* Does the same for tasks that answer with a number only. Starts a killed or stopped helper again:

@@ -51,9 +51,9 @@ struct privops_spawn {
 	int64_t flags; /* PRIVOP_SPAWN_*, except _OUTPUT */
 };
 
-/* Starts a child, which waits for privops_go(); this must be the next call. Returns its pid or
- * -errno. The child's exit status is stored until privops_next_exit() or privops_wait() takes it.
- * -EAGAIN: too many statuses have not been taken. */
+/* Starts a child, which waits for privops_go(). No other child may be started before that, because
+ * the first one would end. Returns its pid or -errno. The child's exit status is stored until
+ * privops_next_exit() or privops_wait() takes it. -EAGAIN: too many statuses were not taken. */
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp);
 int privops_go(bool go);
 
@@ -70,7 +70,7 @@ bool privops_next_exit(pid_t *pidp, int *statusp);
  * waited for. */
 int privops_wait(pid_t pid, uint64_t deadline_ms);
 
-/* This function is called at least every 300 ms while privops_wait() or helper_end() waits for a
+/* This function is called at least every 300 ms while privops_wait() or helper_ask() waits for a
  * child, for work that cannot wait longer. It must not wait itself. NULL: no function. */
 extern void (*privops_meanwhile)(void);
 

@@ -76,17 +76,15 @@ static int clean_one(struct left *l, const struct clean_options *o)
 /* Decides about a directory whose lock we hold. */
 static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct left *l)
 {
-	int r = d->id.aside_ms ? 0 : jobdir_read_state(d, &record);
+	const int r = jobdir_read_state(d, &record);
 
-	if (d->id.aside_ms && jobdir_read_state(d, &record) < 0)
+	if (r < 0)
 		jobdir_find_owner(d, &record);
 	if (d->id.aside_ms)
 		return FATE_GO;
 	if (r < 0 && r != -ENOENT && r != -EPROTO) /* the record may list processes that still
 						    * run */
 		return reap_pass_over(reap, l, r, "its record can't be read");
-	if (r < 0)
-		jobdir_find_owner(d, &record);
 	record.job_id = d->id.job_id;
 	l->has_record = r == 0;
 	l->fate = FATE_ASK;

@@ -38,11 +38,12 @@
 #define LATER_MS 3600000	    /* to remove content, which may be on slow disks */
 #define INODES_SPARE 4096
 
+/* Results of functions that also return JOBDIR_E_*. */
 enum {
-	RUN_E_SUCCESS,
-	RUN_E_ANOTHER,	 /* a keeper of the same run exists: another step on the node started it */
-	RUN_E_BEGINNING, /* the same, and it does not know its answer yet */
-	RUN_E_FOREIGN,	 /* a keeper exists that belongs to an older job with the same id */
+	RUN_E_ANOTHER = JOBDIR_E_GONE + 1, /* a keeper of the same run exists: another step on the
+					    * node started it */
+	RUN_E_BEGINNING,		   /* the same, and it does not know its answer yet */
+	RUN_E_FOREIGN, /* a keeper exists that belongs to an older job with the same id */
 };
 
 static void answer(char verdict, const char *text)
@@ -53,7 +54,8 @@ static void answer(char verdict, const char *text)
 	privops_answer(line);
 }
 
-/* Looks for another keeper of this run. If there is one, its answer becomes ours. */
+/* Looks for another keeper of this run. If there is one, its answer becomes ours. Returns 0 if
+ * there is none, or RUN_E_*. */
 static int find_another(struct manager *k, const struct jobdir *d)
 {
 	char text[ERROR_MAX_SIZE];
@@ -62,7 +64,7 @@ static int find_another(struct manager *k, const struct jobdir *d)
 
 	if (jobdir_read_state(d, &st) < 0 || st.restart != k->st.restart || st.ending ||
 	    !state_is_current(&st) || !state_proc_is_alive(&st.keeper))
-		return RUN_E_SUCCESS;
+		return 0;
 	if (st.uid != k->st.uid || st.gid != k->st.gid) {
 		log_warning("an old job of uid %u, gid %u with this number still has a keeper: "
 			    "ending it",
@@ -79,7 +81,7 @@ static int find_another(struct manager *k, const struct jobdir *d)
 }
 
 /* The job's directory exists already: another keeper uses it, or it is a leftover. Returns 0 if the
- * directory has been removed or moved aside. */
+ * directory has been removed or moved aside, RUN_E_ANOTHER, or -errno. */
 static int settle_leftover(struct manager *k, struct jobdir *d, struct error *err)
 {
 	const struct clean_options o = { .end_keeper = true,
@@ -105,6 +107,7 @@ static int settle_leftover(struct manager *k, struct jobdir *d, struct error *er
 	return jobdir_trash(d, err);
 }
 
+/* Makes the job's directory and locks it. Returns 0, RUN_E_ANOTHER, or -errno. */
 static int take_dir(struct manager *k, struct error *err)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
@@ -125,7 +128,7 @@ static int take_dir(struct manager *k, struct error *err)
 		r = jobdir_open(&left, &id, err);
 		if (r == 0)
 			r = settle_leftover(k, &left, err);
-		if (r == RUN_E_ANOTHER && left.fd >= 0)
+		if (r == RUN_E_ANOTHER)
 			return r;
 	}
 	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");

@@ -187,13 +187,22 @@ static int on_end(struct serve *s, struct call *c)
 	return 0;
 }
 
+/* Logs why a request was refused. A user's stagingd may send any number of such requests. */
+static void log_refusal(struct serve *s, const struct error *err)
+{
+	if (s->log_size >= LOG_MAX_SIZE)
+		return;
+	s->log_size += sizeof(err->text);
+	log_warning("%s%s", err->text,
+		    s->log_size < LOG_MAX_SIZE
+			    ? ""
+			    : "; lines of the job's processes are left out from now on");
+}
+
 static void answer(struct serve *s, struct call *c, int r)
 {
-	if (c->err.code && s->log_size < LOG_MAX_SIZE)
-		log_warning("%s%s", c->err.text,
-			    (s->log_size += sizeof(c->err.text)) < LOG_MAX_SIZE
-				    ? ""
-				    : "; lines of the job's processes are left out from now on");
+	if (c->err.code)
+		log_refusal(s, &c->err);
 	c->reply.arg0 = r;
 	if (c->reply.verb)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);
