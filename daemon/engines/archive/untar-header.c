@@ -48,6 +48,20 @@ bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp)
 	return true;
 }
 
+/* Reads a time. GNU tar writes one before 1970 as a negative number to the base 256. */
+static bool read_time(const unsigned char p[static 12], int64_t *vp)
+{
+	bool is_negative = !memcmp(p, "\377\377\377\377", 4) && p[4] & 0x80;
+	uint64_t v = 0;
+
+	if (!is_negative && !untar_header_read_number(p, &v))
+		return false;
+	for (int i = 4; i < 12 && is_negative; i++)
+		v = v << 8 | p[i];
+	*vp = (int64_t)v;
+	return true;
+}
+
 static bool is_zero(const unsigned char *p, size_t n)
 {
 	return p[0] == 0 && !memcmp(p, p + 1, n - 1);
@@ -146,7 +160,7 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 {
 	const struct raw *raw = (const struct raw *)block;
 	enum untar_kind kind;
-	uint64_t mode, mtime;
+	uint64_t mode;
 
 	if (raw->name[0] == '\0' && is_zero(block, UNTAR_BLOCK))
 		return UNTAR_ZERO;
@@ -162,9 +176,8 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE)
 		return kind;
 	if (!read_name(raw, h) || !read_octal(raw->mode, sizeof(raw->mode), &mode) ||
-	    !untar_header_read_number(raw->mtime, &mtime) || mtime > INT64_MAX)
+	    !read_time(raw->mtime, &h->mtime))
 		return UNTAR_FOREIGN;
 	h->mode = (mode_t)(mode & 07777);
-	h->mtime = (int64_t)mtime;
 	return kind;
 }
