@@ -53,8 +53,9 @@ bool leftover_is_told(const struct leftover_marks *m)
 bool leftover_may_be_told(uint64_t since_ms)
 {
 	const uint64_t now_ms = clock_ms();
+	const uint64_t begin_ms = since_ms > now_ms ? 0 : since_ms; /* of an earlier boot */
 
-	return now_ms < since_ms || (now_ms - since_ms) % TELL_EVERY_MS < TIMER_WITHIN_MS;
+	return (now_ms - begin_ms) % TELL_EVERY_MS < TIMER_WITHIN_MS;
 }
 
 struct entry {

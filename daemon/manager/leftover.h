@@ -31,9 +31,9 @@ void leftover_note_told(const struct jobdir_id *id, struct leftover_marks *m);
 /* Returns true if the log got a line within the last hour. */
 bool leftover_is_told(const struct leftover_marks *m);
 
-/* Does the same for leftovers without marks. since_ms: when the object became a leftover (0: not
- * known). Returns true in the first 90 seconds of each hour after that; the timer runs once or
- * twice in this time. */
+/* Returns true if the log should get a line about a leftover without marks. since_ms: when the
+ * object became a leftover; 0, or a time of an earlier boot: not known. Returns true in the first
+ * 90 seconds of each hour after that; the timer runs once or twice in this time. */
 bool leftover_may_be_told(uint64_t since_ms);
 
 /* Calls fn for at most max of the jobs' directories that exist now. Users take turns. A user's
