@@ -16,7 +16,10 @@
 #include "daemon/stagingd/stage.h"
 #include "daemon/stagingd/worker-proc.h"
 
-#define WAIT_MS 5000 /* time for the keeper to report the limit */
+/* Time for the keeper to report the limit. It does so after 5 s at the latest, if it is not busy
+ * with a request that takes long. Until then, it may withhold a limit that it knows, because memory
+ * of an earlier job is still being freed. So the wait here is longer. */
+#define WAIT_MS 10000
 #define PART_OF_JOB 4
 #define LEAST (1ULL << 20)
 #define FIRST (2ULL << 20)
