@@ -36,7 +36,7 @@ struct archive_index {
 	struct archive_counts counts;
 };
 
-static uint32_t find(const struct archive_index *x, uint32_t parent, const char *name, size_t n)
+static uint32_t find(struct archive_index *x, uint32_t parent, const char *name, size_t n)
 {
 	return archive_table_find(&x->t, parent, name, n);
 }
@@ -208,7 +208,7 @@ static int get_dir(struct archive_index *x, const char *path, size_t n, uint32_t
 
 /* Finds the entry at a path. ARCHIVE_INDEX_NONE: there is none, or a part of the path is not a
  * directory. */
-static uint32_t find_path(const struct archive_index *x, const char *path)
+static uint32_t find_path(struct archive_index *x, const char *path)
 {
 	uint32_t i = ARCHIVE_INDEX_ROOT;
 
@@ -416,7 +416,7 @@ int archive_index_finish(struct archive_index *x, struct stage_io *io, struct er
 	int r;
 
 	archive_table_finish(t);
-	r = archive_sort(t->records, t->n, t->texts, io, err);
+	r = archive_sort(t, io, err);
 	if (r == 0)
 		r = archive_sort_count(t->records, t->n, x->has_hard_links ? x->n_numbers : 0,
 				       &x->counts, err);

@@ -1,6 +1,8 @@
 /*
- * Lists of entries are merged, because this needs only one number for each entry. The field n_links
- * is used for it, which is not needed yet. Then each entry is moved to its place.
+ * The entries of a directory are in a list, because this needs only one number for each entry. The
+ * field n_links is used for it, which is not needed yet. Most lists are sorted already; the others
+ * are sorted by merging. Then each entry is moved to its place
+ * (archive-table.h).
  */
 #include "daemon/engines/archive/archive-sort.h"
 
@@ -11,19 +13,21 @@
 
 #include "common/util/error.h"
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/archive-table.h"
 #include "daemon/engines/copy/stage-io.h"
 
 enum {
 	SORT_LISTS = 32,      /* lists of one entry, two, four, … */
-	SORT_CHECK = 1 << 16, /* comparisons between two checks for a cancellation */
+	SORT_CHECK = 1 << 16, /* steps between two checks for a cancellation */
 };
 
 /* A list is the number of its first entry. n_links of each entry is the number of the next one. */
 struct sorter {
 	struct archive_record *records;
+	uint32_t n;
 	const char *texts;
 	struct stage_io *io;
-	uint64_t n_compared;
+	uint64_t n_steps;
 	bool is_cancelled;
 };
 
@@ -32,15 +36,18 @@ static int refuse_memory(struct error *err)
 	return error_set(err, ENOMEM, "no memory for the index of the archive");
 }
 
+static void count_step(struct sorter *s)
+{
+	if (s->n_steps++ % SORT_CHECK == 0)
+		s->is_cancelled = stage_io_is_cancelled(s->io);
+}
+
+/* ---- lists ---- */
+
 static bool is_before(struct sorter *s, uint32_t i, uint32_t k)
 {
-	const struct archive_record *v = &s->records[i], *w = &s->records[k];
-
-	if (s->n_compared++ % SORT_CHECK == 0)
-		s->is_cancelled = stage_io_is_cancelled(s->io);
-	if (v->parent != w->parent)
-		return v->parent < w->parent;
-	return strcmp(s->texts + v->name, s->texts + w->name) < 0;
+	count_step(s);
+	return strcmp(s->texts + s->records[i].name, s->texts + s->records[k].name) < 0;
 }
 
 static void append(struct sorter *s, uint32_t *listp, uint32_t *lastp, uint32_t i)
@@ -66,85 +73,95 @@ static uint32_t merge(struct sorter *s, uint32_t a, uint32_t b)
 	return list;
 }
 
-/* Sorts all entries except the root. */
-static uint32_t sort(struct sorter *s, uint32_t n)
+static uint32_t sort(struct sorter *s, uint32_t list)
 {
-	uint32_t lists[SORT_LISTS], all = ARCHIVE_INDEX_NONE;
+	uint32_t lists[SORT_LISTS], all = ARCHIVE_INDEX_NONE, next;
 	size_t k;
 
 	memset(lists, 0xff, sizeof(lists)); /* ARCHIVE_INDEX_NONE */
-	for (uint32_t i = ARCHIVE_INDEX_ROOT + 1; i < n && !s->is_cancelled; i++) {
-		uint32_t list = i;
+	for (; list != ARCHIVE_INDEX_NONE && !s->is_cancelled; list = next) {
+		uint32_t one = list;
 
-		s->records[i].n_links = ARCHIVE_INDEX_NONE;
+		next = s->records[one].n_links;
+		s->records[one].n_links = ARCHIVE_INDEX_NONE;
 		for (k = 0; lists[k] != ARCHIVE_INDEX_NONE; k++) {
-			list = merge(s, lists[k], list);
+			one = merge(s, lists[k], one);
 			lists[k] = ARCHIVE_INDEX_NONE;
 		}
-		lists[k] = list;
+		lists[k] = one;
 	}
 	for (k = 0; k < SORT_LISTS && !s->is_cancelled; k++)
 		all = merge(s, lists[k], all);
 	return all;
 }
 
-/* Numbers the entries of a list by their places. */
-static void number_list(struct archive_record *records, uint32_t i)
+/* Makes a list of each directory's entries, in the order in which they were added. Its `start` is
+ * the list, and its size is the last entry of it. */
+static void make_lists(struct archive_record *records, uint32_t n)
 {
-	uint32_t place = ARCHIVE_INDEX_ROOT, next;
+	struct archive_record *dir;
 
-	records[ARCHIVE_INDEX_ROOT].n_links = place++;
-	for (; i != ARCHIVE_INDEX_NONE; i = next) {
-		next = records[i].n_links;
-		records[i].n_links = place++;
-	}
-}
-
-static void move_all(struct archive_record *records, uint32_t n)
-{
 	for (uint32_t i = 0; i < n; i++) {
-		while (records[i].n_links != i) {
-			struct archive_record *to = &records[records[i].n_links], there = *to;
-
-			*to = records[i];
-			records[i] = there;
-		}
+		records[i].n_links = ARCHIVE_INDEX_NONE;
+		if (records[i].type == MEMBER_DIR)
+			records[i].start = ARCHIVE_INDEX_NONE;
+		if (i == ARCHIVE_INDEX_ROOT)
+			continue;
+		dir = &records[records[i].parent];
+		if (dir->start == ARCHIVE_INDEX_NONE)
+			dir->start = i;
+		else
+			records[dir->size].n_links = i;
+		dir->size = i;
 	}
 }
 
-int archive_sort(struct archive_record *records, uint32_t n, const char *texts, struct stage_io *io,
-		 struct error *err)
-{
-	struct sorter s = { .records = records, .texts = texts, .io = io };
-	uint32_t list = sort(&s, n);
+/* ---- places ---- */
 
+/* Gives the entries of a directory their places, from `first` on. Returns the next place. */
+static uint32_t number_dir(struct sorter *s, struct archive_record *dir, uint32_t first)
+{
+	uint32_t i = (uint32_t)dir->start, place = first, next;
+
+	if (dir->is_sparse)
+		i = sort(s, i);
+	for (; i != ARCHIVE_INDEX_NONE && !s->is_cancelled; i = next) {
+		count_step(s);
+		next = s->records[i].n_links;
+		s->records[i].n_links = place++;
+		s->records[i].parent = dir->n_links;
+	}
+	dir->is_sparse = false;
+	dir->size = place - first;
+	dir->start = dir->size > 0 ? first : 0;
+	return place;
+}
+
+/* Sets n_links of each entry to its place, and parent to the place of its directory. A directory
+ * comes before its entries, so its own place is known. */
+static void number_all(struct sorter *s)
+{
+	uint32_t place = ARCHIVE_INDEX_ROOT + 1;
+
+	s->records[ARCHIVE_INDEX_ROOT].n_links = ARCHIVE_INDEX_ROOT;
+	for (uint32_t i = 0; i < s->n && !s->is_cancelled; i++)
+		if (s->records[i].type == MEMBER_DIR)
+			place = number_dir(s, &s->records[i], place);
+}
+
+int archive_sort(struct archive_table *t, struct stage_io *io, struct error *err)
+{
+	struct sorter s = { .records = t->records, .n = t->n, .texts = t->texts, .io = io };
+
+	make_lists(t->records, t->n);
+	number_all(&s);
 	if (s.is_cancelled)
 		return stage_io_check(io, err);
-	number_list(records, list);
-	for (uint32_t i = 0; i < n; i++)
-		records[i].parent = records[records[i].parent].n_links;
-	move_all(records, n);
-	for (uint32_t i = 0; i < n; i++)
-		records[i].n_links = 0;
+	archive_table_move(t);
 	return 0;
 }
 
-/* Sets the range of each directory's entries, and its number of links, as in other file systems. */
-static void set_ranges(struct archive_record *records, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		struct archive_record *dir = &records[records[i].parent];
-		bool is_dir = records[i].type == MEMBER_DIR;
-
-		if (is_dir)
-			records[i].n_links += 2;
-		if (i == ARCHIVE_INDEX_ROOT)
-			continue;
-		if (dir->size++ == 0)
-			dir->start = i;
-		dir->n_links += is_dir;
-	}
-}
+/* ---- what depends on all entries ---- */
 
 /* Sizes of sparse files have almost no limit, so the sum is limited. */
 static void add_bytes(struct archive_counts *c, uint64_t n)
@@ -152,31 +169,33 @@ static void add_bytes(struct archive_counts *c, uint64_t n)
 	c->bytes = n < UINT64_MAX - c->bytes ? c->bytes + n : UINT64_MAX;
 }
 
-static void count_records(const struct archive_record *records, uint32_t n,
-			  struct archive_counts *c)
+/* Counts an entry. An entry that is not a directory has one link, if there are no hard links, and a
+ * directory has as many as in other file systems. */
+static void count_record(struct archive_record *records, uint32_t i, struct archive_counts *c)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		if (records[i].type == MEMBER_DIR)
-			continue;
-		c->n_files++;
-		c->n_deflated += records[i].is_deflated;
-		c->n_summed += records[i].packed > 0 && !records[i].is_deflated &&
-			       !records[i].is_sparse;
-		if (records[i].type == MEMBER_FILE)
-			add_bytes(c, records[i].size);
+	struct archive_record *rec = &records[i];
+
+	rec->n_links = rec->type == MEMBER_DIR ? 2 : 1;
+	if (rec->type == MEMBER_DIR) {
+		records[rec->parent].n_links += i != ARCHIVE_INDEX_ROOT;
+		return;
 	}
-	c->n_records = n;
+	c->n_files++;
+	c->n_deflated += rec->is_deflated;
+	c->n_summed += rec->packed > 0 && !rec->is_deflated && !rec->is_sparse;
+	if (rec->type == MEMBER_FILE)
+		add_bytes(c, rec->size);
 }
 
-/* links: NULL, or an array with room for each number. */
+/* links: an array of zeros for each number. */
 static void set_links(struct archive_record *records, uint32_t n, uint32_t *links)
 {
-	for (uint32_t i = 0; i < n && links; i++)
+	for (uint32_t i = 0; i < n; i++)
 		if (records[i].type != MEMBER_DIR)
 			links[records[i].number]++;
 	for (uint32_t i = 0; i < n; i++)
 		if (records[i].type != MEMBER_DIR)
-			records[i].n_links = links ? links[records[i].number] : 1;
+			records[i].n_links = links[records[i].number];
 }
 
 int archive_sort_count(struct archive_record *records, uint32_t n, uint32_t n_numbers,
@@ -189,8 +208,10 @@ int archive_sort_count(struct archive_record *records, uint32_t n, uint32_t n_nu
 		if (!links)
 			return refuse_memory(err);
 	}
-	set_ranges(records, n);
-	count_records(records, n, counts);
-	set_links(records, n, links);
+	for (uint32_t i = 0; i < n; i++)
+		count_record(records, i, counts);
+	counts->n_records = n;
+	if (links)
+		set_links(records, n, links);
 	return 0;
 }

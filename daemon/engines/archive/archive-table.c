@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -16,6 +17,9 @@ enum {
 	TABLE_RECORDS_A_BUCKET = 2,
 	TABLE_STEP_PART = 8, /* the part of the present reservation that is added at once */
 	TABLE_MIN_STEP = 64 << 10,
+	TABLE_PAGE = 4096,
+	TABLE_FREED = 256 << 10, /* bytes of the old array that are freed at once */
+	TABLE_MIN_MOVED = 1 << 14,
 };
 
 /* ---- memory ---- */
@@ -113,6 +117,7 @@ static void insert(struct archive_table *t, uint32_t i)
 	*bucket = i;
 }
 
+/* Makes the array of records larger, and the hash, which is filled when it is used. */
 static int make_room(struct archive_table *t, struct error *err)
 {
 	uint32_t room = t->room ? 2 * t->room : TABLE_MIN_RECORDS;
@@ -132,54 +137,70 @@ static int make_room(struct archive_table *t, struct error *err)
 		return r;
 	t->room = room;
 	t->n_buckets = n_buckets;
-	memset(t->bucket_array.data, 0xff, t->bucket_array.size); /* ARCHIVE_INDEX_NONE */
-	for (uint32_t i = 0; i < t->n; i++)
-		insert(t, i);
+	t->n_hashed = 0;
 	return 0;
-}
-
-/* ---- sorted names ---- */
-
-/* Compares a name with the last one of the run. Returns as memcmp() does. */
-static int compare_with_run(const struct archive_table *t, const char *name, size_t n)
-{
-	const struct archive_record *last = &t->records[t->run_last];
-	size_t n_last = last->name_size;
-	int c = memcmp(name, t->texts + last->name, n < n_last ? n : n_last);
-
-	return c != 0 ? c : (n > n_last) - (n < n_last);
-}
-
-/* Called before an entry is added: continues the run, or begins one if this is the first entry
- * directly after its directory. */
-static void note_run(struct archive_table *t, uint32_t parent, const char *name, size_t n)
-{
-	bool goes_on = parent == t->run_parent && compare_with_run(t, name, n) > 0;
-	bool begins = t->n > 0 && parent == t->n - 1;
-
-	t->run_parent = goes_on || begins ? parent : ARCHIVE_INDEX_NONE;
-	t->run_last = t->n;
 }
 
 /* ---- lookups ---- */
 
-uint32_t archive_table_find(const struct archive_table *t, uint32_t parent, const char *name,
-			    size_t n)
+static bool has_name(const struct archive_table *t, const struct archive_record *rec,
+		     const char *name, size_t n)
 {
-	int c = parent == t->run_parent ? compare_with_run(t, name, n) : -1;
+	return rec->name_size == n && !memcmp(t->texts + rec->name, name, n);
+}
+
+static uint32_t find_by_hash(struct archive_table *t, uint32_t parent, const char *name, size_t n)
+{
+	const struct archive_record *rec;
 	uint32_t i;
 
-	if (c >= 0)
-		return c == 0 ? t->run_last : ARCHIVE_INDEX_NONE;
+	if (t->n_hashed == 0)
+		memset(t->bucket_array.data, 0xff, t->bucket_array.size); /* ARCHIVE_INDEX_NONE */
+	for (; t->n_hashed < t->n; t->n_hashed++)
+		insert(t, t->n_hashed);
 	i = *get_bucket(t, parent, name, n);
-	for (; i != ARCHIVE_INDEX_NONE; i = t->records[i].n_links) {
-		const struct archive_record *rec = &t->records[i];
-
-		if (rec->parent == parent && rec->name_size == n &&
-		    memcmp(t->texts + rec->name, name, n) == 0 && i != ARCHIVE_INDEX_ROOT)
+	for (; i != ARCHIVE_INDEX_NONE; i = rec->n_links) {
+		rec = &t->records[i];
+		if (rec->parent == parent && has_name(t, rec, name, n) && i != ARCHIVE_INDEX_ROOT)
 			break;
 	}
 	return i;
+}
+
+/* Compares a name with that of an entry. Returns as memcmp() does. */
+static int compare_name(const struct archive_table *t, const struct archive_record *rec,
+			const char *name, size_t n)
+{
+	size_t size = rec->name_size;
+	int c = memcmp(name, t->texts + rec->name, n < size ? n : size);
+
+	return c != 0 ? c : (n > size) - (n < size);
+}
+
+uint32_t archive_table_find(struct archive_table *t, uint32_t parent, const char *name, size_t n)
+{
+	const struct archive_record *dir = &t->records[parent];
+	uint32_t last = (uint32_t)dir->size;
+	int c;
+
+	if (last == 0)
+		return ARCHIVE_INDEX_NONE;
+	c = compare_name(t, &t->records[last], name, n);
+	if (c == 0)
+		return last;
+	return c > 0 && !dir->is_sparse ? ARCHIVE_INDEX_NONE : find_by_hash(t, parent, name, n);
+}
+
+/* Makes a new entry the last one of its directory. */
+static void note_last(struct archive_table *t, uint32_t i, const char *name, size_t n)
+{
+	struct archive_record *dir = &t->records[t->records[i].parent];
+
+	if (i == ARCHIVE_INDEX_ROOT)
+		return;
+	if (dir->size > 0 && compare_name(t, &t->records[dir->size], name, n) < 0)
+		dir->is_sparse = true;
+	dir->size = i;
 }
 
 /* ---- entries ---- */
@@ -188,7 +209,7 @@ int archive_table_init(struct archive_table *t, struct error *err)
 {
 	int r;
 
-	*t = (struct archive_table){ .run_parent = ARCHIVE_INDEX_NONE };
+	*t = (struct archive_table){ 0 };
 	r = siphash_key_init(&t->key);
 	return r < 0 ? error_errno(err, -r, "make a key for the index of the archive") : 0;
 }
@@ -243,11 +264,10 @@ int archive_table_add(struct archive_table *t, const struct archive_record *rec,
 		r = append_text(t, name, n, &at, err);
 	if (r < 0)
 		return r;
-	note_run(t, rec->parent, name, n);
 	t->records[t->n] = *rec;
 	t->records[t->n].name = at & ARCHIVE_INDEX_TEXTS;
 	t->records[t->n].name_size = (uint8_t)n;
-	insert(t, t->n);
+	note_last(t, t->n, name, n);
 	*ip = t->n++;
 	return 0;
 }
@@ -276,4 +296,69 @@ void archive_table_finish(struct archive_table *t)
 		t->texts = t->text_array.data;
 	if (t->n_pieces > 0 && resize(&t->piece_array, t->n_pieces, sizeof(*t->pieces), NULL) == 0)
 		t->pieces = t->piece_array.data;
+}
+
+/* ---- places ---- */
+
+/* Moves entries from place to place. It needs no memory. If there are many entries, each move waits
+ * for the memory. */
+static void move_inside(struct archive_table *t)
+{
+	for (uint32_t i = 0; i < t->n; i++) {
+		while (t->records[i].n_links != i) {
+			struct archive_record *to = &t->records[t->records[i].n_links], there = *to;
+
+			*to = t->records[i];
+			t->records[i] = there;
+		}
+	}
+}
+
+/* Returns true if a second array needs no more memory than is reserved for an entry. The first
+ * array is freed while the second one is filled. */
+static bool may_copy(const struct archive_table *t)
+{
+	const size_t size = sizeof(*t->records), spare = ARCHIVE_INDEX_ENTRY - 1 - size;
+	_cleanup_(freep) bool *is_used = calloc(t->n * size / TABLE_PAGE + 1, sizeof(*is_used));
+	uint64_t used = 0;
+
+	for (size_t i = 0; i < t->n && is_used; i++) {
+		size_t to = t->records[i].n_links * size;
+
+		for (size_t k = to / TABLE_PAGE; k <= (to + size - 1) / TABLE_PAGE; k++) {
+			used += !is_used[k];
+			is_used[k] = true;
+		}
+		if (used * TABLE_PAGE > t->n * spare + i * size / TABLE_FREED * TABLE_FREED)
+			return false;
+	}
+	return is_used;
+}
+
+static void copy(const struct archive_table *t, struct archive_record *to)
+{
+	size_t freed = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		to[t->records[i].n_links] = t->records[i];
+		if ((i + 1) * sizeof(*to) - freed < TABLE_FREED)
+			continue;
+		madvise((char *)t->records + freed, TABLE_FREED, MADV_DONTNEED);
+		freed += TABLE_FREED;
+	}
+}
+
+void archive_table_move(struct archive_table *t)
+{
+	struct archive_array a = { 0 };
+
+	if (t->n < TABLE_MIN_MOVED || !may_copy(t) ||
+	    resize(&a, t->n, sizeof(*t->records), NULL) < 0) {
+		move_inside(t);
+		return;
+	}
+	copy(t, a.data);
+	clear(&t->record_array);
+	t->record_array = a;
+	t->records = a.data;
 }

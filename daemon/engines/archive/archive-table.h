@@ -2,7 +2,15 @@
  * archive-table: the entries of an archive's index while members are added (archive-index.h), found
  * by a hash of their directory and name. Its memory is reserved before it is used. The hash has a
  * secret key, because an attacker may have made the archive so that all names are in one chain.
- * Until archive_table_finish(), n_links of a record is the next record in its chain.
+ *
+ * Most archives have the entries of a directory in the order of their names. In such a directory, a
+ * name after that of the last entry is new, so it is not looked up. Entries come into the hash when
+ * a name has to be looked up.
+ *
+ * While entries are added, some fields of records have another meaning:
+ * - n_links of an entry is the next one in its chain of the hash.
+ * - size of a directory is the number of the entry that was added to it last; 0: there is none.
+ * - is_sparse of a directory: its entries were not added in the order of their names.
  */
 #pragma once
 
@@ -26,10 +34,8 @@ struct archive_table {
 	uint64_t n_pieces;
 	struct archive_array record_array, text_array, bucket_array, piece_array;
 	uint32_t n_buckets; /* a power of two */
+	uint32_t n_hashed;  /* entries that are in the hash; 0: the buckets are not valid */
 	struct siphash_key key;
-	/* A directory whose entries are added one after the other, sorted by name; NONE: there is
-	 * none. All its entries are in this run, so a larger name need not be looked up. */
-	uint32_t run_parent, run_last;
 	archive_index_reserve_fn reserve; /* NULL: memory is not reserved */
 	void *arg;
 	uint64_t reserved;
@@ -41,8 +47,7 @@ void archive_table_deinit(struct archive_table *t);
 
 /* Returns the number of an entry, or ARCHIVE_INDEX_NONE. n: size of the name, at most
  * MEMBER_MAX_NAME. */
-uint32_t archive_table_find(const struct archive_table *t, uint32_t parent, const char *name,
-			    size_t n);
+uint32_t archive_table_find(struct archive_table *t, uint32_t parent, const char *name, size_t n);
 
 /* Adds *rec as an entry with this name; name and name_size are set here. Returns 0, -ENOMEM,
  * -EFBIG, or what reserve returns. */
@@ -58,5 +63,8 @@ int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, 
 int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error *err);
 
 /* Must be called after all entries were added. After that, nothing can be found, and n_links may be
- * used. */
+ * used. size and is_sparse of directories stay as they are. */
 void archive_table_finish(struct archive_table *t);
+
+/* Moves each entry to the place whose number is in its n_links. */
+void archive_table_move(struct archive_table *t);

@@ -201,14 +201,15 @@ static uint64_t take_peak(void)
 
 #define N_MANY 400000u
 
-/* Files in directories of a thousand, in no order, and hard links where they are asked for. */
-static uint64_t add_many(struct archive_index *x, unsigned n_links)
+/* Files in directories of a thousand, and hard links where they are asked for. step: 1: in their
+ * order; a large prime number: in no order. */
+static uint64_t add_many(struct archive_index *x, uint32_t step, unsigned n_links)
 {
 	uint64_t names = 0;
 	char path[64], to[64];
 
 	for (uint32_t i = 0; i < N_MANY; i++) {
-		uint32_t k = i * 7919u % N_MANY;
+		uint32_t k = i * step % N_MANY;
 		bool is_link = n_links > 0 && i % n_links == 1;
 
 		names += (uint64_t)snprintf(path, sizeof(path), "%03u/%08u", k / 1000, k) - 4;
@@ -219,25 +220,45 @@ static uint64_t add_many(struct archive_index *x, unsigned n_links)
 	return names;
 }
 
+static void check_places_of_many(const struct archive_index *x, uint32_t step)
+{
+	char path[64];
+
+	for (uint32_t i = 0; i < N_MANY; i++) {
+		uint32_t k = i * step % N_MANY;
+
+		snprintf(path, sizeof(path), "%03u/%08u", k / 1000, k);
+		assert_int_equal(look(x, path)->start, i);
+	}
+}
+
 /* 64 bytes for each beside its name, at any time, and they are reserved. Red where sorting copies
- * the entries. */
+ * all entries, and then frees the first array. */
+static void check_memory_of_many(uint32_t step, unsigned n_links)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	uint64_t before, names, most;
+
+	n_reserved = 0;
+	n_allowed = UINT64_MAX;
+	archive_index_set_reserve(x, reserve, NULL);
+	take_peak();
+	before = take_peak();
+	names = add_many(x, step, n_links);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
+	most = (N_MANY + N_MANY / 1000) * 64ull + names;
+	if (unit_memory_can_be_measured())
+		assert_in_range(take_peak() - before, N_MANY * 50ull, most + (1 << 20));
+	assert_in_range(n_reserved, N_MANY * 60ull, most * 9 / 8 + (64 << 10));
+	if (n_links == 0)
+		check_places_of_many(x, step);
+}
+
 static void test_the_memory_of_many_entries_is_reserved(void **state)
 {
 	for (unsigned n_links = 0; n_links < 8; n_links += 4) {
-		_cleanup_(archive_index_freep) struct archive_index *x = begin();
-		uint64_t before, names, most;
-
-		n_reserved = 0;
-		n_allowed = UINT64_MAX;
-		archive_index_set_reserve(x, reserve, NULL);
-		take_peak();
-		before = take_peak();
-		names = add_many(x, n_links);
-		assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
-		most = (N_MANY + N_MANY / 1000) * 64ull + names;
-		if (unit_memory_can_be_measured())
-			assert_in_range(take_peak() - before, N_MANY * 50ull, most + (1 << 20));
-		assert_in_range(n_reserved, N_MANY * 60ull, most * 9 / 8 + (64 << 10));
+		check_memory_of_many(7919, n_links);
+		check_memory_of_many(1, n_links);
 	}
 }
 
