@@ -1,8 +1,11 @@
 /*
- * The thread fills batches of blocks, and the walk takes them, so the two wait for each other at
- * most once for each batch. The thread stops after a block from which it cannot know the next one:
- * zeros, a damaged header, a header that it does not know, or one with a map. It also stops if its
- * reads become slow, because many threads are better then (tar-ahead.h).
+ * The thread fills batches of blocks, and the walk takes them. The walk is faster, so it is woken
+ * only when some batches are filled. Of a header, the thread reads only the kind and the size. The
+ * walk checks it, and asks only for places to which checked headers lead.
+ *
+ * The thread stops after a block from which it cannot know the next one: zeros, a header that it
+ * does not know, or one with a map. It also stops if its reads become slow, because many threads
+ * are better then (tar-ahead.h).
  */
 #include "daemon/engines/archive/tar-chain.h"
 
@@ -18,7 +21,8 @@
 
 enum {
 	CHAIN_BLOCKS = 512, /* in a batch */
-	CHAIN_BATCHES = 4,
+	CHAIN_BATCHES = 8,
+	CHAIN_WAKE = 4, /* filled batches for which the walk is woken */
 	CHAIN_STACK = 256 << 10,
 	CHAIN_PATIENCE = 16,   /* allowed number of new places, in addition to one for each */
 	CHAIN_FOR_EACH = 1024, /* of so many known blocks */
@@ -114,8 +118,8 @@ static bool follow(struct follower *f, enum untar_kind kind, uint64_t size)
 /* Fills a batch. Returns false if the thread does not know how to go on. */
 static bool fill(struct follower *f, struct batch *b)
 {
-	struct untar_header h = { 0 };
 	enum untar_kind kind;
+	uint64_t size;
 
 	b->n = 0;
 	f->n_ready = 0;
@@ -127,9 +131,9 @@ static bool fill(struct follower *f, struct batch *b)
 			keep_block(f, b);
 			continue;
 		}
-		kind = untar_header_read(b->blocks[b->n], &h);
+		kind = untar_header_guess(b->blocks[b->n], &size);
 		keep_block(f, b);
-		if (!follow(f, kind, h.size))
+		if (!follow(f, kind, size))
 			return false;
 	}
 	return true;
@@ -170,7 +174,8 @@ static void *chain_thread(void *arg)
 			continue;
 		c->next += b->n > 0;
 		c->ended = !goes_on;
-		pthread_cond_signal(&c->changed);
+		if (c->ended || c->next - c->first >= CHAIN_WAKE)
+			pthread_cond_signal(&c->changed);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;

@@ -122,25 +122,25 @@ static bool read_name(const struct raw *raw, struct untar_header *h)
 	return true;
 }
 
-static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
+static enum untar_kind read_type(const struct raw *raw, enum member_type *typep)
 {
 	switch (raw->type) {
 	case '0':
 	case '\0':
 	case '7': /* a contiguous file */
-		h->type = MEMBER_FILE;
+		*typep = MEMBER_FILE;
 		return UNTAR_MEMBER;
 	case '1':
-		h->type = MEMBER_HARDLINK;
+		*typep = MEMBER_HARDLINK;
 		return UNTAR_MEMBER;
 	case '2':
-		h->type = MEMBER_SYMLINK;
+		*typep = MEMBER_SYMLINK;
 		return UNTAR_MEMBER;
 	case '5':
-		h->type = MEMBER_DIR;
+		*typep = MEMBER_DIR;
 		return UNTAR_MEMBER;
 	case 'S':
-		h->type = MEMBER_FILE;
+		*typep = MEMBER_FILE;
 		return memcmp(raw->magic, "ustar  \0", 8) ? UNTAR_STAR_SPARSE : UNTAR_OLD_SPARSE;
 	case 'L':
 		return UNTAR_LONG_NAME;
@@ -167,7 +167,7 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	kind = check_sum(raw);
 	if (kind != UNTAR_MEMBER)
 		return kind;
-	kind = read_type(raw, h);
+	kind = read_type(raw, &h->type);
 	if (kind == UNTAR_STAR_SPARSE)
 		return kind;
 	if (kind == UNTAR_FOREIGN || !untar_header_read_number(raw->size, &h->size) ||
@@ -180,4 +180,16 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 		return UNTAR_FOREIGN;
 	h->mode = (mode_t)(mode & 07777);
 	return kind;
+}
+
+enum untar_kind untar_header_guess(const unsigned char block[static UNTAR_BLOCK], uint64_t *sizep)
+{
+	const struct raw *raw = (const struct raw *)block;
+	enum member_type type;
+	enum untar_kind kind = read_type(raw, &type);
+
+	if (raw->name[0] == '\0')
+		return UNTAR_ZERO;
+	return untar_header_read_number(raw->size, sizep) && *sizep <= MAX_SIZE ? kind
+										: UNTAR_FOREIGN;
 }

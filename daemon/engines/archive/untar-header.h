@@ -40,5 +40,9 @@ struct untar_header {
 enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 				  struct untar_header *h);
 
+/* Reads only the kind and the size, and checks nothing else, not even the checksum: to find out
+ * where the next header probably is. */
+enum untar_kind untar_header_guess(const unsigned char block[static UNTAR_BLOCK], uint64_t *sizep);
+
 /* Reads a number from a field of 12 bytes. Returns false if there is none. */
 bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp);
