@@ -34,8 +34,9 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 	size_t n = 0, len, components = 0;
 
 	for (const char *s = path; *s; s += len) {
-		s += strspn(s, "/");
-		len = strcspn(s, "/");
+		while (*s == '/')
+			s++;
+		len = (size_t)(strchrnul(s, '/') - s);
 		if (len == 0 || (len == 1 && s[0] == '.'))
 			continue;
 		if (len == 2 && !memcmp(s, "..", 2))

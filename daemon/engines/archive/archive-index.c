@@ -192,7 +192,7 @@ static int get_dir(struct archive_index *x, const char *path, size_t n, uint32_t
 	int r = 0;
 
 	for (; from < n && r == 0; from += size + 1) {
-		size = strcspn(path + from, "/");
+		size = (size_t)(strchrnul(path + from, '/') - path) - from;
 		if (size > n - from)
 			size = n - from;
 		i = find(x, dir, path + from, size);
@@ -213,7 +213,7 @@ static uint32_t find_path(struct archive_index *x, const char *path)
 	uint32_t i = ARCHIVE_INDEX_ROOT;
 
 	for (const char *s = path; *s && i != ARCHIVE_INDEX_NONE;) {
-		size_t n = strcspn(s, "/");
+		size_t n = (size_t)(strchrnul(s, '/') - s);
 
 		i = is_dir(x, i) ? find(x, i, s, n) : ARCHIVE_INDEX_NONE;
 		s += n + (s[n] == '/');

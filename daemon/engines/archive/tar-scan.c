@@ -80,7 +80,7 @@ static int is_opened(struct scan_level *l, const struct member *m, uint64_t star
 	size_t size = m->size < sizeof(buf) ? (size_t)m->size : sizeof(buf);
 	ssize_t n;
 
-	if (!l->s->scan->nested || l->depth >= UNTAR_MAX_NESTED || m->type != MEMBER_FILE ||
+	if (l->depth >= UNTAR_MAX_NESTED || m->type != MEMBER_FILE ||
 	    magic_get_promise(path) == FORMAT_PLAIN)
 		return 0;
 	if (m->sparse)
@@ -147,6 +147,21 @@ static int open_level(struct scan_level *l, const struct member *m, uint64_t sta
 	return r;
 }
 
+/* Scans a member that is an archive. Returns 1; 0: it stays a file; or -errno. */
+static int try_to_open(struct scan_level *l, const struct member *m, uint64_t start,
+		       struct error *err)
+{
+	char path[MEMBER_PATH_SIZE];
+	int r = archive_index_get_path(l->s->index, m->path, path, err);
+
+	if (r == 0)
+		r = is_opened(l, m, start, path, err);
+	if (r <= 0)
+		return r;
+	r = open_level(l, m, start, path, err);
+	return r < 0 ? r : 1;
+}
+
 /* ---- members ---- */
 
 static void remember_member(struct scan_level *l, const struct member *m)
@@ -161,15 +176,11 @@ static void remember_member(struct scan_level *l, const struct member *m)
 static int add_member(struct scan_level *l, const struct member *m, struct error *err)
 {
 	struct scanner *s = l->s;
-	char path[MEMBER_PATH_SIZE];
 	uint64_t start = get_start(l);
-	int r;
+	int r = s->scan->nested ? try_to_open(l, m, start, err) : 0;
 
-	r = archive_index_get_path(s->index, m->path, path, err);
-	if (r == 0)
-		r = is_opened(l, m, start, path, err);
 	if (r != 0)
-		return r < 0 ? r : open_level(l, m, start, path, err);
+		return r < 0 ? r : 0;
 	tar_walk_note_member(s->walk, start, m->sparse ? 0 : m->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
 	r = tar_scan_report(l, m, start, false, err);
