@@ -3,6 +3,11 @@
  * once, into the pages of the reader's file. The size of a pipe is its number of slots: 128 KiB
  * that begin anywhere take 33, and the head takes one more. A pipe that is not empty after use is
  * closed.
+ *
+ * The kernel counts the slots of all pipes of a user (pipe-user-pages-soft, pipe(7)). Beyond that
+ * limit, each new pipe of his programs has 8 KiB instead of 64. So idle pipes are few, and any
+ * thread takes the one that was used last: requests come to all threads in turn, and a pipe for
+ * each thread would be eight for one reader.
  */
 #include "daemon/engines/image/sqfs-pipe.h"
 
@@ -19,52 +24,46 @@
 enum {
 	PIPE_PAGE = 4096, /* larger pages need fewer slots */
 	PIPE_MIN_SLOTS = 64,
+	PIPE_MAX_IDLE = 4,
 	PIPE_MAX_SIZE = INT32_MAX / 4,
 };
 
 struct pipe {
 	int fds[2];
 	size_t n_slots;
+	struct pipe *next;
 };
 
-static pthread_once_t pipe_once = PTHREAD_ONCE_INIT;
-static pthread_key_t pipe_key;
+static pthread_mutex_t pipe_lock = PTHREAD_MUTEX_INITIALIZER; /* for the next two */
+static struct pipe *pipe_idle;				      /* the last used is first */
+static unsigned pipe_n_idle;
 static atomic_bool pipe_useless; /* the image's file system does not support splice, or no pipe
 				  * can be made */
 
-static void pipe_free(void *arg)
+static void pipe_free(struct pipe *p)
 {
-	struct pipe *p = arg;
-
 	if (!p)
 		return;
 	fd_closep(&p->fds[0]);
 	fd_closep(&p->fds[1]);
 	free(p);
 }
+DEFINE_FREEP(struct pipe, pipe_free)
 
-static void pipe_freep(struct pipe **pp)
-{
-	pipe_free(*pp);
-}
-
-static void pipe_init(void)
-{
-	if (pthread_key_create(&pipe_key, pipe_free) != 0)
-		abort();
-}
-
-/* Returns the thread's pipe, or a new one. */
+/* Returns an idle pipe, or a new one. */
 static struct pipe *pipe_take(void)
 {
 	_cleanup_(pipe_freep) struct pipe *p = NULL;
 
-	pthread_once(&pipe_once, pipe_init);
-	p = pthread_getspecific(pipe_key);
+	pthread_mutex_lock(&pipe_lock);
+	p = pipe_idle;
 	if (p) {
-		pthread_setspecific(pipe_key, NULL);
-		return steal_ptr(p);
+		pipe_idle = p->next;
+		pipe_n_idle--;
 	}
+	pthread_mutex_unlock(&pipe_lock);
+	if (p)
+		return steal_ptr(p);
 	p = malloc(sizeof(*p));
 	if (!p)
 		return NULL;
@@ -76,8 +75,15 @@ static struct pipe *pipe_take(void)
 
 static void pipe_keep(struct pipe *p)
 {
-	if (pthread_setspecific(pipe_key, p) != 0)
-		pipe_free(p);
+	pthread_mutex_lock(&pipe_lock);
+	if (pipe_n_idle < PIPE_MAX_IDLE) {
+		p->next = pipe_idle;
+		pipe_idle = p;
+		pipe_n_idle++;
+		p = NULL;
+	}
+	pthread_mutex_unlock(&pipe_lock);
+	pipe_free(p);
 }
 
 static int pipe_grow(struct pipe *p, size_t n_slots)

@@ -16,8 +16,8 @@ struct sqfs_span {
 typedef int (*sqfs_check_fn)(void *arg);
 
 /*
- * Sends a head and then spans of file fd to out by one splice(2), through a pipe that each thread
- * keeps. check is called when the spans are in the pipe, which contains the file's own pages, and
+ * Sends a head and then spans of file fd to out by one splice(2), through a pipe; a few pipes are
+ * kept. check is called when the spans are in the pipe, which contains the file's own pages, and
  * before anything is sent. Returns 0 if they were sent. If nothing was sent: -EOPNOTSUPP: not
  * possible here, or too large for a pipe; -EIO: the file is shorter; or the error of check.
  * Otherwise returns -errno of the sending.

@@ -1,7 +1,11 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "daemon/engines/image/sqfs-pipe.h"
 
@@ -117,11 +121,71 @@ static void test_what_changes_on_its_way_is_not_sent(void **state)
 	close(out);
 }
 
+/* Each thread sends once, while the others wait for their turn, as the threads of a server do that
+ * has one reader. */
+struct turns {
+	int in, out;
+	pthread_barrier_t all;
+	pthread_mutex_t lock;
+};
+
+static void *send_once(void *arg)
+{
+	const struct sqfs_span span = { 0, 4096 };
+	struct turns *t = arg;
+
+	pthread_barrier_wait(&t->all);
+	pthread_mutex_lock(&t->lock);
+	assert_int_equal(sqfs_pipe_send(t->out, "head", 4, t->in, &span, 1, say, &(int){ 0 }), 0);
+	pthread_mutex_unlock(&t->lock);
+	pthread_barrier_wait(&t->all);
+	return NULL;
+}
+
+static size_t count_pipes(void)
+{
+	char path[64], to[64];
+	size_t n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, to, sizeof(to)) > 5 && !memcmp(to, "pipe:", 5))
+			n++;
+	}
+	return n;
+}
+
+/* Pipes of one user have a limit, and all his programs share it. Red when each thread keeps a
+ * pipe. */
+static void test_threads_share_pipes(void **state)
+{
+	struct turns t = { .in = memfd_create("in", MFD_CLOEXEC),
+			   .out = memfd_create("out", MFD_CLOEXEC) };
+	const size_t before = count_pipes();
+	pthread_t threads[16];
+
+	assert_int_equal(ftruncate(t.in, 4096), 0);
+	pthread_barrier_init(&t.all, NULL, ARRAY_SIZE(threads) + 1);
+	pthread_mutex_init(&t.lock, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, send_once, &t), 0);
+	pthread_barrier_wait(&t.all);
+	pthread_barrier_wait(&t.all);
+	assert_true(count_pipes() <= before + 2);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&t.all);
+	pthread_mutex_destroy(&t.lock);
+	close(t.in);
+	close(t.out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_sent_is_head_and_content),
 		cmocka_unit_test(test_what_changes_on_its_way_is_not_sent),
+		cmocka_unit_test(test_threads_share_pipes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
