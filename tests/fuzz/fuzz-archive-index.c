@@ -147,9 +147,8 @@ static void check_ahead(const struct tar_scan *scan, const uint8_t *data, int ex
 	if (scan->size < 2048 || data[1024] % 8 != 0)
 		return;
 	ahead.n_readers = 3;
-	ahead.chained = data[1025] % 16 < 8;
-	if (!ahead.chained)
-		ahead.segment_size = 512 * (1 + data[1025] % 8);
+	ahead.is_fast = data[1025] % 16 < 8;
+	ahead.segment_size = 512 * (1 + data[1025] % 8);
 	check_same(&ahead, expected, counts);
 }
 

@@ -110,12 +110,10 @@ static int scan(const struct input *in, int fd, struct archive_index *x, struct 
 
 	if (in->format == FORMAT_ZIP)
 		return zip_scan(x, &zip, err);
-	if (oracle_chance(20)) {
+	if (oracle_chance(40)) {
 		tar.n_readers = 3;
 		tar.segment_size = SOUND_BLOCK * (1 + oracle_random(40));
-	} else if (oracle_chance(20)) {
-		tar.n_readers = 2;
-		tar.chained = true;
+		tar.is_fast = oracle_chance(50);
 	}
 	return tar_scan(x, &tar, err);
 }

@@ -8,207 +8,110 @@
  * frees its memory. The walk asks only for positions to which the chain of the whole archive has
  * led. So headers that were found in the content of a member are never used, and the chains of the
  * threads need no proof.
+ *
+ * If the file is in the page cache, reads take no time, and each header is a read of its own. Then
+ * the threads compute no checksums, except to find the first header of a segment, because the walk
+ * computes them again.
  */
 #include "daemon/engines/archive/tar-ahead.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/engines/archive/tar-explore.h"
 #include "daemon/engines/archive/timed-cond.h"
 #include "daemon/engines/archive/untar-header.h"
-#include "daemon/engines/archive/untar-parser.h"
 
 enum {
-	AHEAD_MEMBERS = 128, /* approximate number of members in a segment, at most */
+	AHEAD_MEMBERS = 128,	  /* approximate number of members in a segment, at most */
+	AHEAD_FAST_MEMBERS = 512, /* the same if reads take no time */
 	AHEAD_MIN_MEMBERS = 16,
-	AHEAD_BLOCKS = 640,	 /* maximum number of blocks that are kept of a segment */
-	AHEAD_PAGE = 4096,	 /* size of a read for one header */
-	AHEAD_PIECE = 256 << 10, /* size of a read for many headers, or to search for one */
-	AHEAD_SMALL = 64 << 10,	 /* headers with smaller distances are read with what is between */
+	AHEAD_BLOCKS = 640, /* maximum number of blocks that are kept of a segment */
 	AHEAD_STACK = 256 << 10,
 	AHEAD_MAX_THREADS = 32,
 	AHEAD_MIN_SEGMENT = 1 << 20,
 	AHEAD_MAX_SEGMENT = 512 << 20,
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
-	AHEAD_MIN_SEARCH = 1 << 20,
 	AHEAD_PATIENCE = 256, /* allowed unknown places, in addition to one for each known one */
 	AHEAD_MAX_WAITS = 50, /* waits of TAR_AHEAD_WAIT_MS without a read of the thread */
-	AHEAD_END_MS = 1000,  /* time for the threads to end */
+	AHEAD_PATH_SIZE = 32,
+	AHEAD_END_MS = 1000, /* time for the threads to end */
 };
 
-/* Bytes of the file, which are in the segment's data. */
-struct kept_piece {
-	uint64_t at;
-	uint32_t from, size;
-};
-
-struct segment {
-	uint64_t from, end;
-	bool is_busy;
-	bool is_left; /* the thread that works on it frees it */
-	_Atomic uint64_t n_reads;
-	size_t n_pieces, n_data;
-	struct kept_piece pieces[AHEAD_BLOCKS];
-	unsigned char *data;
+/* Where the chain of headers in a segment has led. */
+struct chain_end {
+	size_t n;	    /* number of the segment after this one; 0: not known yet */
+	uint64_t at;	    /* the next header; UINT64_MAX: the chain was broken */
+	uint64_t inner_end; /* see struct explorer */
 };
 
 struct tar_ahead {
-	struct tar_ahead_options options;
+	struct explore_common common;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool closed;
-	uint64_t claimed;	   /* bytes of the file before this are in segments */
-	size_t first, next;	   /* the walk's segment and the next one, modulo n_segments */
-	size_t piece;		   /* piece of the first segment that is needed next */
-	uint64_t n_known, n_not;   /* requested headers that were known, and that were not */
-	_Atomic uint64_t at, mean; /* offset of the walk, and its mean distance between headers */
-	_Atomic uint64_t n_reads;
+	uint64_t claimed;	 /* bytes of the file before this are in segments */
+	size_t first, next;	 /* the walk's segment and the next one, modulo n_segments */
+	size_t piece;		 /* piece of the first segment that is needed next */
+	uint64_t n_known, n_not; /* requested headers that were known, and that were not */
 	size_t n_threads, n_running, n_segments;
-	bool is_given_up;    /* no thread takes segments, so the walk does not wait for them */
-	unsigned n_waits;    /* waits for the first segment without a read */
-	uint64_t seen_reads; /* number of its reads at the last wait */
-	bool is_orphan;	     /* the last thread frees everything */
+	bool is_given_up; /* no thread takes segments, so the walk does not wait for them */
+	/* only for the walk: */
+	struct segment *held; /* the first segment, if it is complete; NULL: ask */
+	unsigned n_waits;     /* waits for the first segment without a read */
+	uint64_t seen_reads;  /* number of its reads at the last wait */
+	bool is_orphan;	      /* the last thread frees everything */
 	struct segment *segments[2 * AHEAD_MAX_THREADS];
-};
-
-/* The state of a thread that works on a segment. */
-struct explorer {
-	struct tar_ahead *ahead;
-	struct segment *segment;
-	uint64_t at, searched;
-	uint64_t inner_end; /* end of the archive in the archive whose headers are read */
-	uint64_t buf_at;
-	size_t buf_size;
-	unsigned char *buf;
+	struct chain_end ends[2 * AHEAD_MAX_THREADS]; /* modulo n_segments */
 };
 
 /* ---- a segment ---- */
 
-static bool fill(struct explorer *e, size_t want)
+/* Waits for the segment before, and goes to the header to which it has led. If this is not known,
+ * waits for the walk and goes to its position. Returns false if the walk is already past the
+ * segment. */
+static bool join_chain(struct tar_ahead *a, struct explorer *e)
 {
-	const struct tar_ahead_options *o = &e->ahead->options;
-	ssize_t n;
+	size_t n = e->segment->number;
+	const struct chain_end *end = &a->ends[n % a->n_segments];
+	bool is_known, is_first;
 
-	if (atomic_load(&e->ahead->at) == UINT64_MAX)
-		return false;
-	if (want > o->size - e->at)
-		want = (size_t)(o->size - e->at);
-	do
-		n = pread(o->fd, e->buf, want, (off_t)e->at);
-	while (n < 0 && errno == EINTR);
-	atomic_fetch_add(&e->ahead->n_reads, n > 0);
-	atomic_fetch_add(&e->segment->n_reads, 1);
-	e->buf_at = e->at;
-	e->buf_size = n > 0 ? (size_t)n : 0;
-	return e->buf_size >= UNTAR_BLOCK;
-}
-
-/* Returns the block at e->at. NULL: the file ends or cannot be read; the walk will get the same
- * result. */
-static const unsigned char *get_block(struct explorer *e)
-{
-	bool many = e->searched > 0 || atomic_load(&e->ahead->mean) < AHEAD_SMALL;
-
-	if (e->ahead->options.size - e->at < UNTAR_BLOCK)
-		return NULL;
-	if ((e->at < e->buf_at || e->at - e->buf_at + UNTAR_BLOCK > e->buf_size) &&
-	    !fill(e, many ? AHEAD_PIECE : AHEAD_PAGE))
-		return NULL;
-	return e->buf + (e->at - e->buf_at);
-}
-
-static bool keep_block(struct explorer *e, const unsigned char *block)
-{
-	struct segment *s = e->segment;
-	struct kept_piece *last = s->n_pieces ? &s->pieces[s->n_pieces - 1] : NULL;
-
-	if (s->n_data == (size_t)AHEAD_BLOCKS * UNTAR_BLOCK)
-		return false;
-	memcpy(s->data + s->n_data, block, UNTAR_BLOCK);
-	if (last && last->at + last->size == e->at)
-		last->size += UNTAR_BLOCK;
-	else
-		s->pieces[s->n_pieces++] = (struct kept_piece){ e->at, (uint32_t)s->n_data,
-								UNTAR_BLOCK };
-	s->n_data += UNTAR_BLOCK;
-	e->at += UNTAR_BLOCK;
-	return true;
-}
-
-/* Keeps the body of a header: a long name, or records. */
-static bool keep_body(struct explorer *e, uint64_t size)
-{
-	const unsigned char *block;
-	bool ok = true;
-
-	for (uint64_t done = 0; done < size && ok; done += UNTAR_BLOCK) {
-		block = get_block(e);
-		ok = block && keep_block(e, block);
-	}
-	return ok;
-}
-
-static bool is_over(const struct explorer *e)
-{
-	return e->at >= e->segment->end || atomic_load(&e->ahead->at) >= e->segment->end;
-}
-
-/* Goes to the block after a member's headers: the next header, which is in its content if this is
- * an archive. */
-static void pass_member(struct explorer *e, uint64_t size)
-{
-	uint64_t end = e->at + (size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
-	bool looks = e->ahead->options.nested && size >= UNTAR_BLOCK;
-	const unsigned char *block = looks ? get_block(e) : NULL;
-	struct untar_header h = { 0 };
-
-	if (block && untar_header_read(block, &h) >= UNTAR_MEMBER)
-		e->inner_end = end;
-	else
-		e->at = end;
-}
-
-/* Examines a block. Returns false at the end of the segment, or if no header can be found. */
-static bool explore_block(struct explorer *e)
-{
-	struct untar_header h = { 0 };
-	const unsigned char *block = get_block(e);
-	enum untar_kind kind;
-	uint64_t left;
-
-	if (!block)
-		return false;
-	kind = untar_header_read(block, &h);
-	left = e->ahead->options.size - e->at - UNTAR_BLOCK;
-	if (kind < UNTAR_MEMBER && e->at < e->inner_end) {
-		e->at = e->inner_end;
-		return true;
-	}
-	if (kind < UNTAR_MEMBER || h.size > left) {
-		e->searched += UNTAR_BLOCK;
-		e->at += UNTAR_BLOCK;
-		return e->searched <= AHEAD_MIN_SEARCH + 4 * atomic_load(&e->ahead->mean);
-	}
+	pthread_mutex_lock(&a->lock);
+	while (!a->closed && a->first < n && (end->n != n || end->at == UINT64_MAX))
+		pthread_cond_wait(&a->changed, &a->lock);
+	is_known = end->n == n && end->at < UINT64_MAX;
+	is_first = a->first == n;
+	e->at = is_known ? end->at : atomic_load(&a->common.at);
+	e->inner_end = is_known ? end->inner_end : 0;
+	pthread_mutex_unlock(&a->lock);
 	e->searched = 0;
-	if (!keep_block(e, block))
-		return false;
-	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE && h.size <= UNTAR_MAX_PAX)
-		return keep_body(e, h.size);
-	pass_member(e, h.size);
-	return true;
+	return is_known || is_first;
 }
 
-static void explore(struct tar_ahead *a, struct segment *s, unsigned char *buf)
+/* Reads the headers of a segment. The first segment begins with a header; in another one, a header
+ * is searched. Where reads take no time, the content of members may not be in memory, or they may
+ * be very large: then a search would take longer than to wait for the segment before. */
+static void explore(struct tar_ahead *a, struct segment *s, struct reader *reader,
+		    struct chain_end *end)
 {
-	struct explorer e = { .ahead = a, .segment = s, .at = s->from, .buf = buf };
+	struct explorer e = { .common = &a->common, .reader = reader, .segment = s, .at = s->from };
 
-	while (!is_over(&e) && explore_block(&e))
-		;
+	if (a->common.options.is_fast && s->number > 0) {
+		e.searched = UNTAR_BLOCK;
+		e.is_blind = atomic_load(&a->common.mean) > AHEAD_MAX_MEAN;
+	}
+	if (!e.is_blind)
+		explorer_follow(&e);
+	if (e.is_blind && s->n_pieces == 0 && join_chain(a, &e))
+		explorer_follow(&e);
+	*end = (struct chain_end){ s->number + 1, e.at >= s->end ? e.at : UINT64_MAX, e.inner_end };
 }
 
 /* ---- threads ---- */
@@ -216,23 +119,26 @@ static void explore(struct tar_ahead *a, struct segment *s, unsigned char *buf)
 /* At the end of the file, segments are smaller, so that all threads have one. */
 static uint64_t get_segment_size(const struct tar_ahead *a)
 {
-	uint64_t mean = atomic_load(&a->mean), n = (a->options.size - a->claimed) / a->n_threads;
+	uint64_t mean = atomic_load(&a->common.mean),
+		 n = (a->common.options.size - a->claimed) / a->n_threads;
+	uint64_t most = a->common.options.is_fast ? AHEAD_FAST_MEMBERS : AHEAD_MEMBERS;
 
-	if (a->options.segment_size)
-		return a->options.segment_size;
+	if (a->common.options.segment_size)
+		return a->common.options.segment_size;
 	n = n > mean * AHEAD_MIN_MEMBERS ? n : mean * AHEAD_MIN_MEMBERS;
-	n = n < mean * AHEAD_MEMBERS ? n : mean * AHEAD_MEMBERS;
+	n = n < mean * most ? n : mean * most;
 	n = n < AHEAD_MIN_SEGMENT ? AHEAD_MIN_SEGMENT : n;
 	return n & ~(uint64_t)(UNTAR_BLOCK - 1);
 }
 
-/* Returns true if there are more segments. If members are large, the walk reads the headers
- * alone. */
+/* Returns true if there are more segments. If reads are slow and members are large, the walk reads
+ * the headers alone. */
 static bool has_more(struct tar_ahead *a)
 {
-	if (a->claimed < atomic_load(&a->at))
-		a->claimed = atomic_load(&a->at);
-	return a->claimed < a->options.size && atomic_load(&a->mean) <= AHEAD_MAX_MEAN;
+	if (a->claimed < atomic_load(&a->common.at))
+		a->claimed = atomic_load(&a->common.at);
+	return a->claimed < a->common.options.size &&
+	       (a->common.options.is_fast || atomic_load(&a->common.mean) <= AHEAD_MAX_MEAN);
 }
 
 static struct segment **get_slot(struct tar_ahead *a, size_t i)
@@ -261,14 +167,14 @@ static struct segment *claim(struct tar_ahead *a)
 	if (!s)
 		return NULL;
 	size = get_segment_size(a);
-	if (size > a->options.size - a->claimed)
-		size = a->options.size - a->claimed;
+	if (size > a->common.options.size - a->claimed)
+		size = a->common.options.size - a->claimed;
 	atomic_store(&s->n_reads, 0);
 	s->from = a->claimed;
 	a->claimed = s->end = s->from + size;
 	s->n_pieces = s->n_data = 0;
 	s->is_busy = true;
-	a->next++;
+	s->number = a->next++;
 	return s;
 }
 
@@ -282,18 +188,50 @@ static void destroy(struct tar_ahead *a)
 }
 
 /* Ends a thread's work on a segment. a must be locked. */
-static void give_back(struct tar_ahead *a, struct segment *s)
+static void give_back(struct tar_ahead *a, struct segment *s, const struct chain_end *end)
 {
+	a->ends[end->n % a->n_segments] = *end;
 	s->is_busy = false;
 	if (s->is_left)
 		segment_free(s);
 	pthread_cond_broadcast(&a->changed);
 }
 
+/* Opens the file again, because each read writes to the open file: two threads would wait for each
+ * other's cache lines. Returns the descriptor of all threads if this is not possible. */
+static int open_again(const struct tar_ahead *a)
+{
+	char path[AHEAD_PATH_SIZE];
+	int fd;
+
+	if (!a->common.options.is_fast)
+		return a->common.options.fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->common.options.fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return a->common.options.fd;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* a search must not read ahead */
+	return fd;
+}
+
+/* Works on a segment that was claimed. */
+static void work(struct tar_ahead *a, struct segment *s, struct reader *reader,
+		 struct chain_end *end)
+{
+	*end = (struct chain_end){ s->number + 1, UINT64_MAX, 0 };
+	if (reader->buf && !s->data)
+		s->data = malloc(a->common.max_data);
+	if (reader->buf && s->data)
+		explore(a, s, reader, end);
+}
+
 static void *ahead_thread(void *arg)
 {
-	_cleanup_(freep) unsigned char *buf = malloc(AHEAD_PIECE);
+	_cleanup_(freep) unsigned char *buf = malloc(EXPLORE_PIECE);
 	struct tar_ahead *a = arg;
+	const int shared = a->common.options.fd;
+	struct reader reader = { .fd = open_again(a), .buf = buf };
+	struct chain_end end;
 	struct segment *s;
 	bool is_last;
 
@@ -305,18 +243,17 @@ static void *ahead_thread(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&a->lock);
-		if (buf && !s->data)
-			s->data = malloc((size_t)AHEAD_BLOCKS * UNTAR_BLOCK);
-		if (buf && s->data)
-			explore(a, s, buf);
+		work(a, s, &reader, &end);
 		pthread_mutex_lock(&a->lock);
-		give_back(a, s);
+		give_back(a, s, &end);
 	}
 	is_last = --a->n_running == 0 && a->is_orphan;
 	pthread_cond_broadcast(&a->changed);
 	pthread_mutex_unlock(&a->lock);
 	if (is_last)
 		destroy(a);
+	if (reader.fd != shared)
+		close(reader.fd);
 	return NULL;
 }
 
@@ -330,7 +267,7 @@ static void start_threads(struct tar_ahead *a)
 	pthread_attr_setstacksize(&attr, AHEAD_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_mutex_lock(&a->lock);
-	while (a->n_threads < a->options.n_threads && a->n_threads < AHEAD_MAX_THREADS &&
+	while (a->n_threads < a->common.options.n_threads && a->n_threads < AHEAD_MAX_THREADS &&
 	       pthread_create(&thread, &attr, ahead_thread, a) == 0)
 		a->n_threads++;
 	a->n_running = a->n_threads;
@@ -344,12 +281,14 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 
 	if (!a)
 		return NULL;
-	a->options = *options;
+	a->common.options = *options;
 	a->n_segments = 2 * (options->n_threads < AHEAD_MAX_THREADS ? options->n_threads
 								    : AHEAD_MAX_THREADS);
+	a->common.max_data = (size_t)UNTAR_BLOCK *
+			     (options->is_fast ? EXPLORE_MAX_BLOCKS : AHEAD_BLOCKS);
 	a->claimed = at;
-	atomic_init(&a->at, at);
-	atomic_init(&a->mean, mean);
+	atomic_init(&a->common.at, at);
+	atomic_init(&a->common.mean, mean);
 	pthread_mutex_init(&a->lock, NULL);
 	timed_cond_init(&a->changed);
 	start_threads(a);
@@ -369,7 +308,7 @@ void tar_ahead_free(struct tar_ahead *a)
 		return;
 	pthread_mutex_lock(&a->lock);
 	a->closed = true;
-	atomic_store(&a->at, UINT64_MAX); /* makes all threads end */
+	atomic_store(&a->common.at, UINT64_MAX); /* makes all threads end */
 	pthread_cond_broadcast(&a->changed);
 	while (a->n_running > 0 && r == 0)
 		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
@@ -391,6 +330,7 @@ static void leave_first(struct tar_ahead *a)
 		(*slot)->is_left = true;
 		*slot = NULL;
 	}
+	a->held = NULL;
 	a->piece = 0;
 	a->n_waits = 0;
 }
@@ -402,9 +342,12 @@ static struct segment *get_first(struct tar_ahead *a)
 
 static void pass_segments(struct tar_ahead *a, uint64_t at)
 {
-	while (a->first < a->next && get_first(a)->end <= at)
+	bool wakes = a->first == a->next;
+
+	for (; a->first < a->next && get_first(a)->end <= at; wakes = true)
 		leave_first(a);
-	pthread_cond_broadcast(&a->changed);
+	if (wakes)
+		pthread_cond_broadcast(&a->changed);
 }
 
 /* Counts a wait for the first segment (NULL: for a segment). Returns false after too many waits. */
@@ -422,6 +365,7 @@ static bool count_wait(struct tar_ahead *a, struct segment *s)
 		leave_first(a);
 	else
 		a->is_given_up = true;
+	pthread_cond_broadcast(&a->changed);
 	return false;
 }
 
@@ -440,8 +384,10 @@ static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *wait
 		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
 		s = get_first(a);
 	}
-	if (s && !s->is_busy)
+	if (s && !s->is_busy) {
+		a->held = s;
 		return s;
+	}
 	*waitsp = count_wait(a, s);
 	return NULL;
 }
@@ -469,8 +415,10 @@ ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean, const un
 	size_t n = 0;
 	bool waits;
 
-	atomic_store(&a->mean, mean);
-	atomic_store(&a->at, at);
+	atomic_store_explicit(&a->common.mean, mean, memory_order_relaxed);
+	atomic_store_explicit(&a->common.at, at, memory_order_relaxed);
+	if (a->held && at >= a->held->from && at < a->held->end)
+		return (ssize_t)find_piece(a, a->held, at, datap);
 	pthread_mutex_lock(&a->lock);
 	pass_segments(a, at);
 	s = find_segment(a, at, &waits);
@@ -491,7 +439,12 @@ ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const uns
 
 uint64_t tar_ahead_count_reads(struct tar_ahead *a)
 {
-	return atomic_load(&a->n_reads);
+	return atomic_load(&a->common.n_reads);
+}
+
+bool tar_ahead_is_slow(struct tar_ahead *a)
+{
+	return atomic_load(&a->common.is_slow);
 }
 
 bool tar_ahead_is_useless(const struct tar_ahead *a)

@@ -21,6 +21,9 @@ struct tar_ahead_options {
 				* the size of members */
 	unsigned n_threads;
 	bool nested; /* members that are archives have headers, too */
+	/* Reads take no time: the threads read no more than the headers, and stop if reads become
+	 * slow. */
+	bool is_fast;
 };
 
 /* at: present offset of the walk; mean: see tar_ahead_get(). Returns NULL if there is no memory or
@@ -48,3 +51,5 @@ ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean,
 uint64_t tar_ahead_count_reads(struct tar_ahead *a);
 /* Returns true if reading ahead does not help: for most places, nothing was known. */
 bool tar_ahead_is_useless(const struct tar_ahead *a);
+/* Returns true if the options said that reads take no time, and they have become slow. */
+bool tar_ahead_is_slow(struct tar_ahead *a);

@@ -250,7 +250,7 @@ int tar_scan(struct archive_index *x, const struct tar_scan *scan, struct error 
 		.io = scan->io,
 		.n_readers = scan->n_readers,
 		.segment_size = scan->segment_size,
-		.chained = scan->chained,
+		.is_fast = scan->is_fast,
 		.nested = scan->nested,
 	};
 	_cleanup_(tar_walk_freep) struct tar_walk *walk = NULL;

@@ -32,13 +32,12 @@ struct tar_scan {
 	/* Called for each member, before the index has accepted it. NULL: not called. */
 	int (*has_member)(void *arg, const struct tar_scan_member *found, struct error *err);
 	void *arg;
-	/* Number of threads that may read headers ahead if reads are slow. Less than 2: no thread
-	 * helps. */
+	/* Number of threads that may read headers ahead. Less than 2: no thread helps. */
 	unsigned n_readers;
 	uint64_t segment_size; /* not 0: the threads read ahead from the beginning, segment_size
 				* bytes each */
-	bool chained; /* one thread reads headers in their order, from the beginning and at any
-		       * speed; for tests */
+	bool is_fast; /* the threads read ahead from the beginning as if reads took no time; for
+		       * tests */
 	const char **odd_end; /* see struct piece_source */
 	bool nested;	      /* members that are plain tars become directories, as in extraction */
 };

@@ -7,15 +7,15 @@
  * Otherwise it is a page, and doubles as long as nothing is skipped, because small members are in
  * pieces that were already read.
  *
- * If reads take no time, one thread reads the headers in their order (tar-chain.h), while the
- * walk's thread checks those before them.
- *
- * If reads are slow, threads read headers ahead (tar-ahead.h), and the walk takes the headers from
- * there. The threads also find the headers of archives in the archive.
+ * Threads read headers ahead (tar-ahead.h), and the walk takes the headers from there. The threads
+ * also find the headers of archives in the archive. If reads are slow, many threads are used. If
+ * reads take no time and members are large, a few threads are used, which read no more than the
+ * headers.
  */
 #include "daemon/engines/archive/tar-walk.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +28,6 @@
 #include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/read-timer.h"
 #include "daemon/engines/archive/tar-ahead.h"
-#include "daemon/engines/archive/tar-chain.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -37,7 +36,8 @@ enum {
 	WALK_MIN_PIECE = 4096,
 	WALK_MAX_PIECE = 256 << 10,
 	WALK_LARGE = 32 << 10, /* average size of a large member */
-	WALK_FAST = 64,	       /* reads of the walk before another thread reads the headers */
+	WALK_FAST = 64,	       /* reads of the walk before threads read headers that take no time */
+	WALK_FAST_READERS = 4, /* more are not faster, because one thread checks the headers */
 	WALK_N_MEAN = 16,      /* members in the mean */
 	WALK_START_MEAN = 64 << 10,
 };
@@ -57,9 +57,8 @@ struct tar_walk {
 	struct tar_ahead *ahead; /* NULL: not used */
 	bool tried;		 /* it was used, and is not tried again */
 	struct read_timer timer; /* of the walk's own reads */
-	struct tar_chain *chain; /* NULL: not used */
-	bool tried_chain;	 /* it was used, and is not tried again */
-	unsigned n_fast;	 /* own reads since the chain was left */
+	bool tried_fast;	 /* the same for reads that take no time */
+	unsigned n_fast;	 /* own reads */
 	uint64_t mean;		 /* recent mean distance between headers in bytes */
 	uint64_t passed;	 /* end of the content that was skipped last */
 	uint64_t n_headers;	 /* bytes from there to the content of the last member */
@@ -124,23 +123,50 @@ static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 
 /* ---- ahead ---- */
 
-static void start_ahead(struct tar_walk *w)
+static void start_threads(struct tar_walk *w, bool is_fast)
 {
 	const struct tar_walk_options *o = &w->options;
-	const struct tar_ahead_options options = {
+	struct tar_ahead_options options = {
 		.fd = o->fd,
 		.size = o->size,
 		.segment_size = o->segment_size,
 		.n_threads = o->n_readers,
 		.nested = o->nested,
+		.is_fast = is_fast,
 	};
-	bool is_slow = read_timer_is_slow(&w->timer);
+	unsigned n_cpus = is_fast ? memory_count_cpus() : UINT_MAX;
 
-	if (w->tried || o->n_readers < 2 || (!is_slow && !o->segment_size))
-		return;
-	w->tried = true;
-	tar_chain_free(steal_ptr(w->chain));
+	if (is_fast && options.n_threads > WALK_FAST_READERS)
+		options.n_threads = WALK_FAST_READERS;
+	if (options.n_threads > n_cpus)
+		options.n_threads = n_cpus;
+	tar_ahead_free(steal_ptr(w->ahead));
+	w->n_ahead = 0;
 	w->ahead = tar_ahead_new(&options, w->at, w->mean);
+}
+
+/* Returns true if each header needs a read that takes no time. */
+static bool is_fast(const struct tar_walk *w)
+{
+	return w->options.is_fast ||
+	       (w->n_fast >= WALK_FAST && w->mean >= WALK_LARGE && memory_count_cpus() > 1);
+}
+
+static void start_ahead(struct tar_walk *w)
+{
+	const struct tar_walk_options *o = &w->options;
+	bool is_slow = read_timer_is_slow(&w->timer) || (o->segment_size > 0 && !o->is_fast) ||
+		       (w->ahead && tar_ahead_is_slow(w->ahead));
+
+	if (o->n_readers < 2 || w->tried)
+		return;
+	if (is_slow) {
+		w->tried = true;
+		start_threads(w, false);
+	} else if (!w->tried_fast && is_fast(w)) {
+		w->tried_fast = true;
+		start_threads(w, true);
+	}
 }
 
 /* Reports the threads' reads as progress while the walk waits for them, which may take long. A
@@ -193,56 +219,6 @@ static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
 	return 1;
 }
 
-/* ---- in the order of the archive ---- */
-
-/* Returns true if each header needs a read that takes no time, so that another thread helps. */
-static bool wants_chain(const struct tar_walk *w)
-{
-	if (w->ahead || w->options.n_readers < 2)
-		return false;
-	return w->options.chained ||
-	       (w->n_fast >= WALK_FAST && w->mean >= WALK_LARGE && memory_count_cpus() > 1);
-}
-
-/* Starts the chain, or continues it at the walk's place. */
-static void start_chain(struct tar_walk *w)
-{
-	if (!wants_chain(w) || w->n_fast == 0)
-		return;
-	w->n_fast = 0;
-	if (w->chain) {
-		tar_chain_go_to(w->chain, w->at);
-	} else if (!w->tried_chain) {
-		w->tried_chain = true;
-		w->chain = tar_chain_new(w->options.fd, w->options.size, w->at);
-	}
-}
-
-/* Takes a block that the chain's thread has read. Returns 1; 0: this place is not known;
- * -ECANCELED. */
-static int take_chain(struct tar_walk *w, struct piece *p, struct error *err)
-{
-	const unsigned char *data = NULL;
-	uint64_t n = w->end - w->at;
-	int r = -EAGAIN;
-
-	if (!w->chain || w->n_fast > 0)
-		return 0;
-	while (r == -EAGAIN) {
-		r = tar_chain_get(w->chain, w->at, &data);
-		if (r == -EAGAIN && stage_io_check(w->options.io, err) < 0)
-			return -ECANCELED;
-	}
-	if (r == 0 && tar_chain_is_useless(w->chain))
-		tar_chain_free(steal_ptr(w->chain));
-	if (r == 0)
-		return 0;
-	*p = (struct piece){ .data = data, .size = n < UNTAR_BLOCK ? (size_t)n : UNTAR_BLOCK };
-	go_on(w, p->size);
-	w->size = WALK_MIN_PIECE;
-	return 1;
-}
-
 static int walk_next(void *arg, struct piece *p, struct error *err)
 {
 	struct tar_walk *w = arg;
@@ -253,10 +229,7 @@ static int walk_next(void *arg, struct piece *p, struct error *err)
 	if (w->left > 0)
 		return pass_over(w, p);
 	start_ahead(w);
-	start_chain(w);
-	r = take_chain(w, p, err);
-	if (r == 0)
-		r = take_ahead(w, p, err);
+	r = take_ahead(w, p, err);
 	return r != 0 ? r : read_piece(w, p, err);
 }
 
@@ -280,7 +253,6 @@ void tar_walk_free(struct tar_walk *w)
 	if (!w)
 		return;
 	tar_ahead_free(w->ahead);
-	tar_chain_free(w->chain);
 	free(w);
 }
 

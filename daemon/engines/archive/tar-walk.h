@@ -22,7 +22,7 @@ struct tar_walk_options {
 	struct stage_io *io;   /* may be NULL; progress is the offset of the walk */
 	unsigned n_readers;    /* see struct tar_scan */
 	uint64_t segment_size; /* see struct tar_scan */
-	bool chained;	       /* see struct tar_scan */
+	bool is_fast;	       /* see struct tar_scan */
 	bool nested;	       /* archives in the archive are walked, too */
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "daemon/engines/archive/tar-ahead.h"
@@ -19,12 +20,33 @@ static int archive;
 static _Atomic uint64_t hang_at = UINT64_MAX;
 static _Atomic unsigned n_hung, n_over;
 
+/* Reads take so long. */
+static _Atomic unsigned read_us, n_reads;
+
+/* Content is not in memory. */
+static _Atomic bool is_cold;
+
+ssize_t __real_preadv64v2(int fd, const struct iovec *v, int n, off_t at, int flags);
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *v, int n, off_t at, int flags);
+
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *v, int n, off_t at, int flags)
+{
+	if (!atomic_load(&is_cold))
+		return preadv(fd, v, n, at);
+	errno = EAGAIN;
+	return -1;
+}
+
 ssize_t __real_pread64(int fd, void *buf, size_t n, off_t at);
 ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t at);
 
 ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t at)
 {
 	uint64_t place = atomic_load(&hang_at);
+
+	atomic_fetch_add(&n_reads, 1);
+	if (atomic_load(&read_us) > 0)
+		usleep(atomic_load(&read_us));
 
 	if (place >= (uint64_t)at && place < (uint64_t)at + n &&
 	    atomic_fetch_add(&n_hung, 1) == 0) {
@@ -51,10 +73,18 @@ static ssize_t get(struct tar_ahead *a, uint64_t at, const unsigned char **datap
 	return n;
 }
 
+static bool is_fast;
+
 /* As the walk does. Returns how many headers there are. */
 static unsigned walk(uint64_t segment_size, unsigned *n_knownp)
 {
-	const struct tar_ahead_options options = { archive, size, segment_size, 4 };
+	const struct tar_ahead_options options = {
+		.fd = archive,
+		.size = size,
+		.segment_size = segment_size,
+		.n_threads = 4,
+		.is_fast = is_fast,
+	};
 	_cleanup_(tar_ahead_freep) struct tar_ahead *a = tar_ahead_new(&options, 0, MEAN);
 	struct tar_sample s = { 0 };
 	const unsigned char *data;
@@ -80,18 +110,85 @@ static unsigned walk(uint64_t segment_size, unsigned *n_knownp)
 
 static const uint64_t segment_sizes[] = { 4096, 20480, 100000 / 512 * 512, 1 << 20 };
 
-static void test_headers_are_known_where_the_walk_comes(void **state)
+/* Names of more than 100 bytes have more headers. */
+static void load_many(const char *dir, const char *format)
+{
+	_cleanup_(freep) char *command = NULL;
+
+	assert_true(asprintf(&command,
+			     "rm -rf src && mkdir src && for i in $(seq 400); do "
+			     "head -c $((i * 13)) /dev/urandom >src/$(printf %%0$((i / 2 + 1))d $i)"
+			     "; done && tar --format=%s -C src -cf t.tar .",
+			     format) > 0);
+	load(dir, command);
+}
+
+static void check_walks(void)
 {
 	unsigned n_known, n;
 
-	load(*state,
-	     "mkdir src && for i in $(seq 400); do head -c $((i * 13)) /dev/urandom "
-	     ">src/$(printf %0$((i / 2 + 1))d $i); done && tar --format=gnu -C src -cf t.tar .");
 	for (size_t i = 0; i < ARRAY_SIZE(segment_sizes); i++) {
 		n = walk(segment_sizes[i], &n_known);
 		assert_in_range(n, 400, 1000);
 		assert_int_equal(n_known, n);
 	}
+}
+
+static void test_headers_are_known_where_the_walk_comes(void **state)
+{
+	load_many(*state, "gnu");
+	check_walks();
+	close(archive);
+}
+
+/* Also where no header can be searched, because content is not in memory. */
+static void test_headers_are_known_where_reads_take_no_time(void **state)
+{
+	static const char *const formats[] = { "gnu", "pax" };
+
+	is_fast = true;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(formats); i++) {
+		load_many(*state, formats[i / 2]);
+		atomic_store(&is_cold, i % 2 == 1);
+		check_walks();
+		close(archive);
+	}
+	atomic_store(&is_cold, false);
+	is_fast = false;
+}
+
+/* The blocks of one member come by one read. */
+static void test_a_member_takes_one_read_that_takes_no_time(void **state)
+{
+	unsigned n_known, n;
+
+	load_many(*state, "pax");
+	is_fast = true;
+	atomic_store(&n_reads, 0);
+	n = walk(1 << 20, &n_known);
+	assert_int_equal(n_known, n);
+	assert_in_range(atomic_load(&n_reads), 400, 450);
+	is_fast = false;
+	close(archive);
+}
+
+/* Then more threads are better. */
+static void test_reads_that_become_slow_are_noticed(void **state)
+{
+	struct tar_ahead_options o = { .n_threads = 2, .segment_size = 1 << 20, .is_fast = true };
+	_cleanup_(tar_ahead_freep) struct tar_ahead *a = NULL;
+	const unsigned char *data;
+
+	load_many(*state, "gnu");
+	o.fd = archive;
+	o.size = size;
+	atomic_store(&read_us, 200);
+	a = tar_ahead_new(&o, 0, MEAN);
+	assert_non_null(a);
+	assert_false(tar_ahead_is_slow(a));
+	assert_true(get(a, 0, &data) > 0);
+	assert_true(tar_ahead_is_slow(a));
+	atomic_store(&read_us, 0);
 	close(archive);
 }
 
@@ -104,11 +201,13 @@ static void test_an_archive_in_an_archive_leads_out_of_it_again(void **state)
 		     " && tar -C in -cf inner.tar . && tar -C in -cf - . | head -c 49664 >cut.tar"
 		     " && for i in $(seq 30); do cp inner.tar src/$i.tar; cp cut.tar src/$i.cut;"
 		     " echo $i >src/$i; done && tar -C src -cf t.tar .");
-	for (size_t i = 0; i < ARRAY_SIZE(segment_sizes); i++) {
-		n = walk(segment_sizes[i], &n_known);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(segment_sizes); i++) {
+		is_fast = i % 2 == 1;
+		n = walk(segment_sizes[i / 2], &n_known);
 		assert_int_equal(n, 91);
 		assert_int_equal(n_known, n);
 	}
+	is_fast = false;
 	close(archive);
 }
 
@@ -249,6 +348,9 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		SCRATCH(test_headers_are_known_where_the_walk_comes),
+		SCRATCH(test_headers_are_known_where_reads_take_no_time),
+		SCRATCH(test_a_member_takes_one_read_that_takes_no_time),
+		SCRATCH(test_reads_that_become_slow_are_noticed),
 		SCRATCH(test_an_archive_in_an_archive_leads_out_of_it_again),
 		SCRATCH(test_headers_of_archives_in_the_archive_are_known),
 		SCRATCH(test_places_that_are_no_headers_are_not_known_and_it_says_so),
