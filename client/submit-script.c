@@ -32,7 +32,8 @@
  * When a job ends early, Slurm sends SIGTERM to the shell only, and kills the rest after KillWait.
  * So the shell waits for the mover in a way that signals interrupt. For the controller, a requeued
  * job starts again, and the jobs that depend on it continue to wait. $TMPDIR belongs to the node on
- * which the user ran sbatch.
+ * which the user ran sbatch. Texts are printed by printf, because echo of some shells changes
+ * backslashes, which names may have.
  */
 static const char head[] =
 	"#!/bin/sh\n"
@@ -42,7 +43,7 @@ static const char head[] =
 	"said=$(mktemp /tmp/stage-mover.XXXXXX) && exec 4>\"$said\" 5<\"$said\" && rm \"$said\" || "
 	"exit 1\n"
 	"fail() {\n"
-	"	echo \"stage-mover: $1\"\n"
+	"	printf 'stage-mover: %s\\n' \"$1\"\n"
 	"	for job in $(squeue -h -a -u \"$(id -u)\" -t PD -o '%A %E' |\n"
 	"	             sed -n \"s/^\\([0-9]*\\) "
 	".*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
@@ -74,9 +75,9 @@ static const char head[] =
 	"	why=$(cat <&5)\n"
 	"	[ -z \"$ended\" ] || fail_ended\n"
 	"	[ $status -le 128 ] || why=\"killed by signal $((status - 128))\"\n"
-	"	[ $status = 0 ] || fail \"$(echo \"${why:-failed}\" | tail -n 1 | sed "
+	"	[ $status = 0 ] || fail \"$(printf '%s\\n' \"${why:-failed}\" | tail -n 1 | sed "
 	"'s/^stage-mover: //')\"\n"
-	"	[ -z \"$why\" ] || echo \"$why\"\n"
+	"	[ -z \"$why\" ] || printf '%s\\n' \"$why\"\n"
 	"}\n";
 
 static void write_quoted(FILE *f, const char *text)

@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -155,6 +156,25 @@ class Submitting(unittest.TestCase):
         self.assertFalse({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(env),
                          "no mover needs keys")
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+    def test_a_reason_has_its_backslashes(self):
+        """Seen failing with dash: the reason in the comment of the job began in the middle of the
+        name, as "ew.tar"."""
+        reason = "open /far/a\\new\\tar\\c 100%d.tar: No such file"
+        self.submit("--stage-data=/far/x.tar", "job.sh")
+        script = self.calls["sbatch-mover"][2]
+        self.answer("squeue", out="9 afterok:77(unfulfilled)")
+        shutil.copy(self.path("squeue"), self.path("scontrol"))
+        for status, text in (1, f"stage-mover: {reason}"), (0, f"stage-mover: warning: {reason}"):
+            with open(self.path("stage-mover"), "w") as f:
+                f.write(f"#!/bin/sh\ncat >&2 <<'END'\nfirst\n{text}\nEND\nexit {status}\n")
+            r = subprocess.run(["sh", "-s"], input=script, text=True, capture_output=True, timeout=60,
+                               env={**os.environ, "PATH": self.dir + ":" + os.environ["PATH"], "SLURM_JOB_ID": "77"})
+            self.assertEqual((r.returncode, r.stderr), (status, ""))
+            self.assertIn(text, r.stdout.splitlines())
+        with open(self.path("calls")) as f:
+            calls = [json.loads(line)[1] for line in f if line.startswith('["scontrol"')]
+        self.assertEqual(calls, [["update", "JobId=9", f"Comment=mover job 77: {reason}"]])
 
     def test_links_that_are_followed_are_followed_by_the_mover(self):
         """links=follow was refused for what has to be moved. Each way to copy has its own copy."""
