@@ -211,20 +211,6 @@ static int print_table(const struct status *s, FILE *f)
 	return 0;
 }
 
-static int by_node(const void *a, const void *b)
-{
-	const struct snapshot *x = a, *y = b;
-	int r = strverscmp(x->node, y->node);
-
-	return r ? r : strcmp(x->name, y->name);
-}
-
-static void sort(struct status *s)
-{
-	if (s->list.n_items)
-		qsort(s->list.items, s->list.n_items, sizeof(*s->list.items), by_node);
-}
-
 /* Draws the table from the top of the screen, cut at its height. The terminal cuts lines that are
  * too long; if it wrapped them, they would move the other lines. */
 static void redraw(const struct status *s)
@@ -254,7 +240,7 @@ static uint64_t on_tick(void *arg)
 
 	if (s->changed) {
 		if (s->all_nodes)
-			sort(s);
+			snapshot_list_sort(&s->list);
 		redraw(s);
 	}
 	s->changed = false;
@@ -288,7 +274,7 @@ static int ask(struct status *s, struct error *err)
 		args[request.n_args++] = s->names[i];
 	request.args = args;
 	r = srun_each_node(&request, &h, err);
-	sort(s);
+	snapshot_list_sort(&s->list);
 	return r;
 }
 

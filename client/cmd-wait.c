@@ -387,6 +387,8 @@ static int cmd_wait_run(int argc, char **argv)
 		code = wait_all_nodes(&w, &h, &err);
 	else
 		code = wait_here(&w, &h, &err);
+	if (w.progress)
+		progress_end(w.progress, &w.list);
 	progress_free(w.progress);
 	if (code == STAGE_EXIT_NO_STAGING && w.none_ok && srun_get_n_nodes() <= 1)
 		code = STAGE_EXIT_OK;

@@ -24,6 +24,7 @@
 #define MAX_TRACKED (SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS) /* more nodes are summed up */
 #define UNKNOWN_STEP (1ULL << 30) /* without a total, there is a line at 1, 2, 4, … GiB */
 #define SILENT_MS 60000		  /* a line is printed after that time without one */
+#define READS_PER_MESSAGE 1024	  /* of datasets in the list, on average */
 
 struct tracked {
 	char *key; /* node/name */
@@ -41,7 +42,10 @@ struct progress {
 	struct tracked tracked[MAX_TRACKED];
 	size_t n_tracked;
 	uint64_t start_ms;
-	uint64_t line_ms; /* when the last line was printed; 0: none */
+	uint64_t line_ms;  /* when the last line was printed; 0: none */
+	size_t n_messages; /* since many nodes were summed up last */
+	size_t n_reads;	   /* of datasets in the list, at that time */
+	bool is_behind;	   /* there was a change since */
 };
 
 int progress_new(struct progress **pp, FILE *f, enum progress_style style)
@@ -117,13 +121,17 @@ static size_t terminal_width(FILE *f)
 	return ws.ws_col;
 }
 
+static bool is_drawn_lately(const struct progress *p)
+{
+	return p->drawn && clock_ms() - p->drawn_at_ms < BAR_INTERVAL_MS;
+}
+
 static void draw_bar(struct progress *p, const struct amount *a)
 {
 	char line[1024], label[512], text[256], bar[BAR_CELLS + 1];
 	size_t width = terminal_width(p->f), n;
-	uint64_t now = clock_ms();
 
-	if (p->drawn && now - p->drawn_at_ms < BAR_INTERVAL_MS)
+	if (is_drawn_lately(p))
 		return;
 	text_escape(label, sizeof(label), a->label, strlen(a->label));
 	amount_to_string(a, text, sizeof(text));
@@ -139,7 +147,7 @@ static void draw_bar(struct progress *p, const struct amount *a)
 	fprintf(p->f, "\r%.*s\033[K", (int)n, line);
 	fflush(p->f);
 	p->drawn = true;
-	p->drawn_at_ms = now;
+	p->drawn_at_ms = clock_ms();
 }
 
 /* The key of a dataset is node/name; for a single node, node is "". */
@@ -309,9 +317,11 @@ static void print_nodes_line(struct progress *p, const struct summary *s)
 	end_line(p->f, text);
 }
 
-static void print_nodes(struct progress *p, const struct snapshot_list *l)
+/* Returns the number of datasets of the job. */
+static size_t print_nodes(struct progress *p, const struct snapshot_list *l)
 {
 	struct summary s;
+	size_t n = 0;
 
 	for (size_t i = 0; i < l->n_items; i++) {
 		if (!summary_is_first(l, i))
@@ -319,7 +329,28 @@ static void print_nodes(struct progress *p, const struct snapshot_list *l)
 		summary_of(&s, l, l->items[i].name);
 		print_nodes_line(p, &s);
 		print_nodes_end(p, &s);
+		n++;
 	}
+	return n;
+}
+
+/* A sum over all nodes reads the whole list once for each dataset. With 1,000 nodes and many
+ * datasets, messages would arrive faster than that. So messages are collected until they are worth
+ * it. */
+static void print_nodes_in_turn(struct progress *p, const struct snapshot_list *l)
+{
+	p->is_behind = ++p->n_messages * READS_PER_MESSAGE < p->n_reads;
+	if (p->is_behind)
+		return;
+	p->n_reads = print_nodes(p, l) * l->n_items;
+	p->n_messages = 0;
+}
+
+void progress_end(struct progress *p, const struct snapshot_list *l)
+{
+	if (p->is_behind)
+		print_nodes(p, l);
+	p->is_behind = false;
 }
 
 void progress_update(struct progress *p, const struct snapshot_list *l)
@@ -329,12 +360,14 @@ void progress_update(struct progress *p, const struct snapshot_list *l)
 	if (l->n_items == 0 || p->style == PROGRESS_NONE)
 		return;
 	if (p->style == PROGRESS_BAR) {
+		if (is_drawn_lately(p))
+			return;
 		sum_up(l, p->n_nodes, &a);
 		draw_bar(p, &a);
 		return;
 	}
 	if (p->n_nodes > SUMMARY_MAX_ROWS || (p->n_nodes && summary_is_wanted(l))) {
-		print_nodes(p, l);
+		print_nodes_in_turn(p, l);
 		return;
 	}
 	for (size_t i = 0; i < l->n_items; i++) {
@@ -351,6 +384,7 @@ uint64_t progress_tick(struct progress *p, const struct snapshot_list *l)
 
 	if (p->style != PROGRESS_LINES)
 		return 0;
+	progress_end(p, l);
 	if (!p->line_ms || clock_ms() >= p->line_ms + SILENT_MS) {
 		progress_hold_text(l, text, sizeof(text)); /* names the node */
 		if (!text[0])

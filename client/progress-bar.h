@@ -37,6 +37,9 @@ DEFINE_FREEP(struct progress, progress_free)
 /* Called after each change. Draws, if enough time has passed (a bar at most ten times a second). */
 void progress_update(struct progress *p, const struct snapshot_list *l);
 
+/* Called after the last change. Prints the lines that were not due before. */
+void progress_end(struct progress *p, const struct snapshot_list *l);
+
 #define PROGRESS_TICK_MS 5000
 
 /* Called PROGRESS_TICK_MS after the start, and then after each returned time; 0: no more calls.

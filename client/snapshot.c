@@ -8,6 +8,7 @@
 #include "client/json.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
+#include "common/util/fnv.h"
 
 int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
 {
@@ -105,6 +106,50 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_known(j, "pid", s->pid);
 }
 
+/* ---- the list ---- */
+
+/* A job of 1,000 nodes has up to 64,000 items, and each message looks for one. Two thirds of the
+ * table at most are in use. A slot has the position of its item + 1, or 0. */
+static size_t *find_slot(const struct snapshot_list *l, const struct snapshot *s)
+{
+	const uint64_t hash = fnv_add_text(fnv_add(FNV_INIT, s->node, strlen(s->node) + 1),
+					   s->name);
+
+	for (size_t i = hash % l->n_slots;; i = (i + 1) % l->n_slots) {
+		const struct snapshot *item = l->slots[i] ? &l->items[l->slots[i] - 1] : NULL;
+
+		if (!item || (!strcmp(item->name, s->name) && !strcmp(item->node, s->node)))
+			return &l->slots[i];
+	}
+}
+
+static void drop_slots(struct snapshot_list *l)
+{
+	free(l->slots);
+	l->slots = NULL;
+	l->n_slots = 0;
+}
+
+/* Makes sure that the table has all items, and room for one more. */
+static int make_slots(struct snapshot_list *l)
+{
+	size_t *slot;
+
+	if (3 * (l->n_items + 1) <= 2 * l->n_slots)
+		return 0;
+	drop_slots(l);
+	l->slots = calloc(3 * l->n_items + 16, sizeof(*l->slots));
+	if (!l->slots)
+		return -ENOMEM;
+	l->n_slots = 3 * l->n_items + 16;
+	for (size_t i = 0; i < l->n_items; i++) {
+		slot = find_slot(l, &l->items[i]);
+		if (!*slot) /* snapshot_list_add() may have added an item twice */
+			*slot = i + 1;
+	}
+	return 0;
+}
+
 /* Makes room for one more item. Grows the array when its length is a power of two. */
 static int make_room(struct snapshot_list *l)
 {
@@ -138,34 +183,47 @@ int snapshot_list_add(struct snapshot_list *l, struct kv **kvp)
 		r = append(l, &s);
 	if (r == -ENOMEM)
 		*kvp = s.kv;
+	drop_slots(l);
 	return r;
 }
 
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp)
 {
 	struct snapshot s;
-	size_t i;
-	int r;
+	size_t *slot;
+	int r = snapshot_from_kv(&s, kvp);
 
-	r = snapshot_from_kv(&s, kvp);
 	if (r < 0)
 		return r;
-	for (i = 0; i < l->n_items; i++)
-		if (!strcmp(l->items[i].name, s.name) && !strcmp(l->items[i].node, s.node))
-			break;
-	if (i == l->n_items) {
-		r = append(l, &s);
-		if (r < 0) {
-			*kvp = s.kv;
-			return r;
-		}
+	r = make_slots(l);
+	slot = r == 0 ? find_slot(l, &s) : NULL;
+	if (slot && *slot) {
+		snapshot_deinit(&l->items[*slot - 1]);
+		l->items[*slot - 1] = s;
+	} else if (slot && append(l, &s) == 0) {
+		*slot = l->n_items;
 	} else {
-		snapshot_deinit(&l->items[i]);
-		l->items[i] = s;
+		*kvp = s.kv;
+		return -ENOMEM;
 	}
 	if (sp)
-		*sp = &l->items[i];
+		*sp = &l->items[*slot - 1];
 	return 0;
+}
+
+static int by_node(const void *a, const void *b)
+{
+	const struct snapshot *x = a, *y = b;
+	int r = strverscmp(x->node, y->node);
+
+	return r ? r : strcmp(x->name, y->name);
+}
+
+void snapshot_list_sort(struct snapshot_list *l)
+{
+	if (l->n_items)
+		qsort(l->items, l->n_items, sizeof(*l->items), by_node);
+	drop_slots(l);
 }
 
 void snapshot_list_on_message(void *arg, const char *op, struct kv **kvp)
@@ -179,6 +237,7 @@ void snapshot_list_deinit(struct snapshot_list *l)
 	for (size_t i = 0; i < l->n_items; i++)
 		snapshot_deinit(&l->items[i]);
 	free(l->items);
+	drop_slots(l);
 	*l = (struct snapshot_list){ 0 };
 }
 

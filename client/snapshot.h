@@ -47,6 +47,8 @@ void snapshot_to_json(const struct snapshot *s, struct json *j);
 struct snapshot_list {
 	struct snapshot *items;
 	size_t n_items;
+	size_t *slots; /* private: a hash table of positions in items; NULL: it has to be made */
+	size_t n_slots;
 };
 
 /* Adds the message, or replaces the item with the same node and name. Takes *kvp when it returns 0.
@@ -55,6 +57,8 @@ int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct 
 /* Does the same for messages about datasets, and ignores others. For struct rpc_handler, with the
  * list as arg. */
 void snapshot_list_on_message(void *arg, const char *op, struct kv **kvp);
+/* Sorts the items by the nodes' names, where n2 is before n10, and then by the datasets' names. */
+void snapshot_list_sort(struct snapshot_list *l);
 /* Adds the message without looking for an older item. Takes *kvp when it returns 0. */
 int snapshot_list_add(struct snapshot_list *l, struct kv **kvp);
 void snapshot_list_deinit(struct snapshot_list *l);

@@ -183,6 +183,7 @@ static void test_many_nodes_have_one_line_a_dataset(void **state)
 				    20);
 			progress_update(p, &l);
 		}
+	progress_end(p, &l);
 	progress_free(p);
 	fclose(f);
 	assert_in_range(count_lines(text), 5, 12);

@@ -52,6 +52,33 @@ static void test_the_last_message_counts(void **state)
 	assert_string_equal(l.items[2].node, "n2");
 }
 
+/* Of many items, each is found again: after others were added, sorted, and replaced. */
+static void test_each_of_many_is_found_again(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct kv *twin = message("name=d1 state=queued node=n1 bytes=99");
+	char text[64];
+
+	for (unsigned round = 1; round <= 3; round++) {
+		for (unsigned i = 0; i < 2000; i++) {
+			snprintf(text, sizeof(text), "name=d%u state=staging node=n%u bytes=%u",
+				 i % 7, i / 7, round);
+			update(&l, text);
+		}
+		assert_int_equal(l.n_items, 2000);
+		for (unsigned i = 0; i < 2000; i++)
+			assert_int_equal(l.items[i].bytes, round);
+		snapshot_list_sort(&l);
+		assert_string_equal(l.items[7].node, "n1");
+		assert_string_equal(l.items[8].name, "d1");
+	}
+	assert_int_equal(snapshot_list_add(&l, &twin), 0); /* does not look for others */
+	update(&l, "name=d1 state=ready node=n1 bytes=4");
+	assert_int_equal(l.n_items, 2001);
+	assert_int_equal(l.items[8].bytes, 4);
+	assert_int_equal(l.items[2000].bytes, 99);
+}
+
 static void test_strange_messages_stay_the_callers(void **state)
 {
 	static const char *const cases[] = { "state=ready", "name=a", "name=a state=done" };
@@ -128,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_message_counts),
+		cmocka_unit_test(test_each_of_many_is_found_again),
 		cmocka_unit_test(test_strange_messages_stay_the_callers),
 		cmocka_unit_test(test_percent_is_100_only_when_ready),
 		cmocka_unit_test(test_exit_status_of_a_list),
