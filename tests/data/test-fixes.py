@@ -409,6 +409,21 @@ def cut_zip(p):
     yield p.write("x.zip", whole)
 
 
+@case("a file is longer than the zip says", has={"f0", "f1"})
+def wrong_size_in_a_zip(p):
+    with zipfile.ZipFile(p.path("x.zip"), "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("f0", b"0" * 1000)
+        z.writestr("f1", b"1")
+    data = bytearray(open(p.path("x.zip"), "rb").read())
+    for place in (22, data.index(b"PK\1\2") + 24):
+        data[place:place + 4] = (10).to_bytes(4, "little")
+    yield p.write("x.zip", data)
+    assert "extract what unzip can read" in p.text
+    p.sh("mkdir y; cd y; unzip -q ../x.zip; [ $(stat -c %s f0) = 1000 ]; rm ../x.zip; "
+         + re.search(r"make it again by (zip -r)", p.text).group(1) + " -q ../x.zip .")
+    yield p.path("x.zip")
+
+
 # ---- options of an archive ----
 
 @case("nothing in the archive fits what was selected", has={"good"})

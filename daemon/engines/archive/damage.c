@@ -22,8 +22,8 @@ int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
 	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
 	if (strstr(how, UNTAR_NO_END))
 		more = ", or take it as it is by verify=none";
-	else if (r == -EBADMSG && strstr(how, DAMAGE_ZIP_LIST))
-		more = ", or extract it with unzip and make it again by zip -r";
+	else if (r == -EBADMSG && (strstr(how, DAMAGE_ZIP_LIST) || strstr(how, DAMAGE_ZIP_SIZE)))
+		more = ", or extract what unzip can read, and make it again by zip -r";
 	if (r == -EBADMSG)
 		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
 	else if (size)

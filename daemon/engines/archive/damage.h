@@ -10,6 +10,9 @@
 /* Part of the text of each error in a zip's central directory. unzip reads some of these zips. */
 #define DAMAGE_ZIP_LIST "list of its files"
 
+/* The same for a member of another size. unzip reads it if its checksum is right. */
+#define DAMAGE_ZIP_SIZE "than the zip says"
+
 struct error;
 
 /* Writes a message to err: "/p/x.tar is cut off after 684 KiB (truncated tar archive)" for r

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/strutil.h"
+#include "daemon/engines/archive/damage.h"
 
 /* Returns true if the text says that the input ends too early. libarchive has the same code for
  * this and for damage. */
@@ -62,6 +64,18 @@ static int refuse_special_header(struct error *err)
 	return error_set_hint(err, -EINVAL, "pack it again without them (tar without --xattrs)");
 }
 
+/* text: "... (read 1000, expected 10)" and a line end */
+static int refuse_wrong_size(const char *text, struct error *err)
+{
+	unsigned long long n = 0, said = 0;
+	const char *numbers = strstr(text, "(read ");
+
+	if (numbers)
+		sscanf(numbers, "(read %llu, expected %llu", &n, &said);
+	return error_set(err, EBADMSG, "a file is %s " DAMAGE_ZIP_SIZE ": %llu of %llu bytes",
+			 n < said ? "shorter" : "longer", n, said);
+}
+
 int decode_error_set(int e, const char *text, struct error *err)
 {
 	if (e == ENOMEM)
@@ -72,11 +86,13 @@ int decode_error_set(int e, const char *text, struct error *err)
 		return refuse_method(strchr(text, '('), err);
 	if (!strcmp(text, "lzma stream initialization error"))
 		return refuse_lzma(err);
+	if (strstr(text, "compressed data is wrong size"))
+		return refuse_wrong_size(text, err);
 	if (!strcmp(text, "Special header too large"))
 		return refuse_special_header(err);
-	/* lower case, because it is inside a sentence, except for "ZIP" */
-	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
+	/* lower case, because it is inside a sentence, except for "ZIP"; some texts have a line end */
+	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%.*s",
 			 text[0] && strutil_lower(text[1]) == text[1] ? strutil_lower(text[0])
 								      : text[0],
-			 text[0] ? text + 1 : "");
+			 text[0] ? (int)strcspn(text + 1, "\n") : 0, text[0] ? text + 1 : "");
 }

@@ -17,6 +17,7 @@
 #include <archive_entry.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode-internal.h"
 #include "daemon/engines/archive/seek-file.h"
 #include "daemon/engines/archive/stream.h"
@@ -360,11 +361,12 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 		return decode_take_error(d->a, &d->in_error, err);
 	if (offset < 0)
 		return error_set(err, EBADMSG, "a piece of a file has a negative offset");
-	/* libarchive does not check the positions of a sparse file. */
+	/* libarchive does not check the positions of a sparse file, and not the sizes in a zip. */
 	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
 			   *sizep > d->end - (uint64_t)offset))
-		return error_set(err, EBADMSG,
-				 "the pieces of a file overlap or are beyond its end");
+		return error_set(err, EBADMSG, "%s",
+				 d->is_tar ? "the pieces of a file overlap or are beyond its end"
+					   : "a file is longer " DAMAGE_ZIP_SIZE);
 	if (*sizep > 0)
 		d->next = (uint64_t)offset + *sizep;
 	*offsetp = (uint64_t)offset;

@@ -93,6 +93,10 @@ static int add_pieces(struct level *l, const char *path, const struct member *m,
 	}
 	if (r < 0 || more < 0)
 		return r < 0 ? r : more;
+	if (!m->sparse && written < m->size && m->entry)
+		return error_set(err, EBADMSG,
+				 "%s is shorter " DAMAGE_ZIP_SIZE ": %llu of %llu bytes", path,
+				 (unsigned long long)written, (unsigned long long)m->size);
 	if (!m->sparse && written < m->size)
 		return error_set(err, ENODATA, "%s has %llu of %llu bytes", path,
 				 (unsigned long long)written, (unsigned long long)m->size);

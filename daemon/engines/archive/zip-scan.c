@@ -88,6 +88,13 @@ static bool agrees(uint32_t in_header, uint64_t in_list)
 	return in_header == 0 || in_header == HEADER_LARGE || in_header == in_list;
 }
 
+/* The list is there, so the zip is not cut off. */
+static int refuse_place(const struct member *m, struct error *err)
+{
+	return error_set(err, EBADMSG, "the " DAMAGE_ZIP_LIST " says that %s is behind its end",
+			 m->path);
+}
+
 /* Compares the member's header with the central directory. Returns 1 if they agree, 0 if not, or
  * -errno. */
 static int check_header(const struct scanner *s, const struct member *m, struct error *err)
@@ -100,7 +107,7 @@ static int check_header(const struct scanner *s, const struct member *m, struct 
 	if (n < 0)
 		return error_errno(err, (int)-n, "read the archive");
 	if (n < (ssize_t)sizeof(h))
-		return error_set(err, ENODATA, "truncated zip");
+		return refuse_place(m, err);
 	return memcmp(h, "PK\3\4", 4) == 0 && (unsigned)(h[8] | h[9] << 8) == e->method &&
 	       (le_u32(h + 14) == 0 || le_u32(h + 14) == e->crc) &&
 	       agrees(le_u32(h + 18), e->packed) && agrees(le_u32(h + 22), e->size) &&
@@ -109,8 +116,11 @@ static int check_header(const struct scanner *s, const struct member *m, struct 
 
 static int refuse_sizes(const struct member *m, struct error *err)
 {
-	return error_set(err, EBADMSG, "%s can't have %llu bytes of %llu", m->path,
-			 (unsigned long long)m->size, (unsigned long long)m->entry->packed);
+	return error_set(err, EBADMSG,
+			 "the " DAMAGE_ZIP_LIST " says that %s has %llu bytes, and %llu when "
+			 "packed, which can't be",
+			 m->path, (unsigned long long)m->size,
+			 (unsigned long long)m->entry->packed);
 }
 
 /* Refuses sizes that the content cannot have. */
@@ -119,7 +129,7 @@ static int check_sizes(const struct scanner *s, const struct member *m, struct e
 	const struct zip_entry *e = m->entry;
 
 	if (m->start > s->scan->size || e->packed > s->scan->size - m->start)
-		return error_set(err, ENODATA, "truncated zip");
+		return refuse_place(m, err);
 	if (m->size == 0 ? e->crc != 0 : e->packed == 0)
 		return refuse_sizes(m, err);
 	if (e->method == ZIP_STORED && e->packed != m->size)
