@@ -156,6 +156,7 @@ char *dataset_name_hint(const struct dataset *d, const char *value, const char *
 			size_t size)
 {
 	size_t n = strlen(cwd);
+	const char *option;
 
 	buf[0] = '\0';
 	if (n == 0 || strncmp(d->source, cwd, n) || d->source[n] != '/')
@@ -170,7 +171,13 @@ char *dataset_name_hint(const struct dataset *d, const char *value, const char *
 	if (!d->name_given)
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
-	if (strstr(value, buf))
+	option = dataset_option_nearest(d->name);
+	if (strstr(value, buf) && option)
+		snprintf(buf, size,
+			 "; if it is the option %s=, write it behind its item, as in "
+			 "/p/x::%s=%s; if it is a part of the path, write ./%s=%s",
+			 option, option, d->source + n + 1, d->name, d->source + n + 1);
+	else if (strstr(value, buf))
 		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
 			 d->name, d->source + n + 1);
 	else

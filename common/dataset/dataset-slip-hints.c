@@ -41,6 +41,25 @@ static bool get_item(const char *value, size_t index, char buf[static ITEM_SIZE]
 	return true;
 }
 
+/* Joins an item and a misspelt option that a comma separates from it: "/p/x,strp=1". Returns false
+ * if the second one is no option. */
+static bool join_option(const char *first, const char *second, char *buf, size_t size)
+{
+	const char *colon = strchr(first, ':'), *value = strchr(second, '=');
+	char key[32];
+
+	if (!value || strchr(value, '/') || value - second >= (int)sizeof(key))
+		return false;
+	snprintf(key, sizeof(key), "%.*s", (int)(value - second), second);
+	if (!dataset_option_nearest(key))
+		return false;
+	return snprintf(buf, size, "%s%s%s", first,
+			!colon			 ? "::"
+			: strchr(colon + 1, ':') ? "+"
+						 : ":",
+			second) < (int)size;
+}
+
 /* Suggests one item instead of two if the second one is not a path by itself. */
 static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 {
@@ -51,7 +70,8 @@ static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 	if (strpbrk(first, "?@") || strchr("/.~$@\"", *second) || strstr(second, "://"))
 		return false;
 	snprintf(both, sizeof(both), "%s,%s", first, second);
-	if (dataset_slip_is_option(second) && dataset_slip_correct(both, meant) == 0) {
+	if ((dataset_slip_is_option(second) || join_option(first, second, both, sizeof(both))) &&
+	    dataset_slip_correct(both, meant) == 0) {
 		snprintf(buf, size, "; a comma begins another item: write '%s'", meant);
 		return true;
 	}
