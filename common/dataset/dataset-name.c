@@ -152,11 +152,25 @@ void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, si
 		buf[n] = strutil_upper(buf[n]);
 }
 
+/* Explains "NAME=SOURCE", whose source is not there. */
+static void hint_equals(const char *name, const char *source, char *buf, size_t size)
+{
+	const char *option = dataset_option_nearest(name);
+
+	if (option)
+		snprintf(buf, size,
+			 "; if it is the option %s=, add it to its item, as in "
+			 "/p/x::%s=%s; if it is a part of the path, write ./%s=%s",
+			 option, option, source, name, source);
+	else
+		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", name, name,
+			 source);
+}
+
 char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
 			size_t size)
 {
 	size_t n = strlen(cwd);
-	const char *option;
 
 	buf[0] = '\0';
 	if (n == 0 || strncmp(d->source, cwd, n) || d->source[n] != '/')
@@ -171,15 +185,8 @@ char *dataset_name_hint(const struct dataset *d, const char *value, const char *
 	if (!d->name_given)
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
-	option = dataset_option_nearest(d->name);
-	if (strstr(value, buf) && option)
-		snprintf(buf, size,
-			 "; if it is the option %s=, write it behind its item, as in "
-			 "/p/x::%s=%s; if it is a part of the path, write ./%s=%s",
-			 option, option, d->source + n + 1, d->name, d->source + n + 1);
-	else if (strstr(value, buf))
-		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
-			 d->name, d->source + n + 1);
+	if (strstr(value, buf))
+		hint_equals(d->name, d->source + n + 1, buf, size);
 	else
 		buf[0] = '\0';
 	return buf;

@@ -185,10 +185,20 @@ static int refuse_content(const struct planner *p, const char *fix, struct error
 	}
 	error_set(err, EINVAL, "can't be %s: it is %s%s", is_mount ? "mounted" : "extracted",
 		  f->other ? f->other->what : describe(f, buf),
-		  is_mount && !f->other ? ", not a squashfs image, a plain tar or a zip" : "");
+		  f->other		      ? ""
+		  : is_mount		      ? ", not a squashfs image, a plain tar or a zip"
+		  : f->format == FORMAT_PLAIN ? ", not a squashfs image, a tar or a zip"
+					      : "");
 	if (f->kind == SOURCE_FILE && f->format == FORMAT_PLAIN && f->promise != FORMAT_PLAIN)
 		fix = "make or copy it again, or stage it as it is by method=copy";
 	return error_set_hint(err, -EINVAL, "%s", f->other ? f->other->fix : fix);
+}
+
+static const char *get_extract_fix(const struct planner *p)
+{
+	if (p->facts->filter != FILTER_NONE)
+		return "leave method= out, and unpack it in the job (gzip -dc, for example)";
+	return "leave method= out, or name an archive";
 }
 
 static const char *get_mount_fix(const struct planner *p)
@@ -218,7 +228,7 @@ static int check_able(const struct planner *p, struct error *err)
 	    p->facts->format == FORMAT_SQUASHFS)
 		return refuse_image(err);
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract)
-		return refuse_content(p, "leave method= out, or name an archive", err);
+		return refuse_content(p, get_extract_fix(p), err);
 	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p))
 		return refuse_content(p, get_mount_fix(p), err);
 	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p))
@@ -239,7 +249,7 @@ static int check_options(const struct planner *p, struct error *err)
 		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
 		{ ds->nested && !extract && (m != DATASET_METHOD_MOUNT || !plan_is_plain_tar(p)),
 		  "nested is for archives that are extracted, and for plain tars that are mounted",
-		  "leave it out, or use method=extract" },
+		  facts_is_archive(p->facts) ? "leave it out, or use method=extract" : "leave it out" },
 		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
 		  "subdir= needs a directory, an archive or an image", "leave it out" },
 		{ some && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "

@@ -1618,7 +1618,7 @@ class Running(unittest.TestCase):
         # seen failing: an option that stands alone was called a part of the path
         for typed, meant in (("strp=1", "strip=1"), ("method=extract", "method=extract")):
             r = stagectl("explain", typed, **self.variables())
-            self.assertIn(f"if it is the option {meant.split('=')[0]}=, write it behind its item, as in /p/x::{meant}; "
+            self.assertIn(f"if it is the option {meant.split('=')[0]}=, add it to its item, as in /p/x::{meant}; "
                           f"if it is a part of the path, write ./{typed}", r.stderr)
         r = stagectl("run", "--stage-data=year=/nowhere/2020", "--", "true", **self.variables())
         self.assertNotIn("is a part of the path", r.stderr)

@@ -448,7 +448,30 @@ def too_large(p):
     yield p.path("x.tar") + "::max=20M"
 
 
-@case("can't be extracted: it is a file", has=None)
+@case("can't be extracted: it is a file in gzip, not a squashfs image, a tar or a zip", has=None)
+def extract_of_a_compressed_file(p):
+    yield p.write("x.csv.gz", gzip.compress(b"1,2\n")) + "::method=extract"
+    command = re.search(r"leave method= out, and unpack it in the job \((gzip -dc)", p.text).group(1)
+    assert p.run(p.path("x.csv.gz"), f"{command} $STAGE_DATA_PATH_X")[1] == "1,2\n"
+    yield p.path("x.csv.gz")
+
+
+@case("nested is for archives that are extracted", has={"a"})
+def nested_of_a_directory(p):
+    tree(p, "a")
+    yield p.path("d") + "::nested"
+    assert p.text.strip().endswith("mounted; leave it out"), p.text  # method=extract does not read a directory
+    yield p.path("d")
+
+
+@case("nothing in the archive fits what was selected", has={"good"})
+def stripped_of_all(p):
+    yield p.write("x.tar", tar(member(b"d/good", b"1"))) + "::strip=2"
+    assert re.search(r"compare strip=, subdir=, .* with tar -t", p.text), p.text
+    yield p.path("x.tar") + "::strip=1"
+
+
+@case("can't be extracted: it is a file, not a squashfs image, a tar or a zip", has=None)
 def extract_of_a_file(p):
     yield p.write("x.csv", b"1,2\n") + "::method=extract"
     assert "leave method= out" in p.text

@@ -364,7 +364,7 @@ def test_sizes_that_can_not_be_are_refused():
         with Mounted(f"{base}/b.zip") as m:
             assert m.m["op"] == "error", (name, at)
             text = m.m["text"]
-            assert "when packed, which can't be" in text or "is behind its end" in text or "share one place" in text, text
+            assert "when packed, which can't be" in text or "lies after the end of the zip" in text or "share one place" in text, text
     remove(base)
 
 

@@ -91,7 +91,8 @@ static bool agrees(uint32_t in_header, uint64_t in_list)
 /* The list is there, so the zip is not cut off. */
 static int refuse_place(const struct member *m, struct error *err)
 {
-	return error_set(err, EBADMSG, "the " DAMAGE_ZIP_LIST " says that %s is behind its end",
+	return error_set(err, EBADMSG,
+			 "the " DAMAGE_ZIP_LIST " says that %s lies after the end of the zip",
 			 m->path);
 }
 

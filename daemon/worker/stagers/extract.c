@@ -204,7 +204,8 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 	}
 	if (r == 0 && counts.files == 0 && selects(ctx->ds)) {
 		error_set(err, ENOENT, "nothing in the archive fits what was selected");
-		r = error_set_hint(err, -ENOENT, "compare subdir=, include= and exclude= with %s",
+		r = error_set_hint(err, -ENOENT, "compare %ssubdir=, include= and exclude= with %s",
+				   ctx->ds->strip ? "strip=, " : "",
 				   facts->format == FORMAT_ZIP ? "unzip -l" : "tar -t");
 	}
 	writers_free(x.writers);
