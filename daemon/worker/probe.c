@@ -139,17 +139,31 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 	return at;
 }
 
+/* Returns whether the data unpacks to nothing, without an error. libarchive reports an error at the
+ * beginning only if it looks for the layers itself. */
+static bool is_nothing(const void *data, size_t size)
+{
+	_cleanup_(stream_closep) struct stream *in = NULL;
+	struct stream *plain;
+
+	if (stream_new_memory(&in, data, size, 0) < 0 ||
+	    decode_decompress(&plain, in, FILTER_NONE, NULL) < 0)
+		return false;
+	in = plain;
+	return true;
+}
+
 /* Returns the format inside the compression that begins at `from`, and adds its first headers to
  * sample. broken: the result if the data cannot be decompressed. */
 static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 				     struct tar_sample *sample, enum facts_format broken)
 {
-	enum facts_filter filter = facts->filter;
+	enum facts_filter filter = facts->filter, only = FILTER_NONE;
 	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
 	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain;
-	size_t filled = 0, take;
+	size_t filled = 0, packed, take;
 	const void *piece;
 	bool is_whole;
 	ssize_t n;
@@ -158,16 +172,13 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	is_whole = n >= 0 && from + (uint64_t)n == facts->bytes;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
-	if (decode_decompress(&plain, in, NULL) < 0)
+	packed = (size_t)n;
+	/* of these three, extraction removes one layer; libarchive removes all of the others */
+	if (filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4)
+		only = filter;
+	if (decode_decompress(&plain, in, only, NULL) < 0)
 		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
-	/* libarchive removes all layers of compression, but extraction removes one for these
-	 * three */
-	if ((filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4) &&
-	    decode_is_wrapped_twice(in)) {
-		facts->other = &magic_compressed_twice;
-		return FORMAT_PLAIN;
-	}
 	while (filled < PROBE_PEEK_SIZE && (n = stream_next(in, &piece, NULL)) > 0) {
 		take = (size_t)n < PROBE_PEEK_SIZE - filled ? (size_t)n : PROBE_PEEK_SIZE - filled;
 		memcpy(block + filled, piece, take);
@@ -175,6 +186,8 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	}
 	tar_sample_add(sample, block, filled, 0);
 	if (filled == 0 && n == 0 && is_whole) {
+		if (!is_nothing(data, packed))
+			return broken;
 		facts->other = &magic_nothing_compressed;
 		return FORMAT_PLAIN;
 	}
@@ -182,10 +195,14 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		return broken;
 	if (n == 0 && is_zero((unsigned char *)block, filled))
 		return broken;
+	if (filled > MAGIC_SIZE)
+		filled = MAGIC_SIZE;
+	if (magic_get_format(block, filled) == FORMAT_TAR)
+		return FORMAT_TAR;
+	if (only != FILTER_NONE && magic_get_filter(block, filled) != FILTER_NONE)
+		facts->other = &magic_compressed_twice;
 	/* a zip or an image that is compressed again counts as a file */
-	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
-		       ? FORMAT_TAR
-		       : FORMAT_PLAIN;
+	return FORMAT_PLAIN;
 }
 
 /* Reads the headers at the beginning in one read, then a few that are far apart. */

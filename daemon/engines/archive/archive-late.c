@@ -26,7 +26,7 @@
 	F(int, archive_errno, (struct archive * a), (a))                                           \
 	F(const char *, archive_error_string, (struct archive * a), (a))                           \
 	F(la_int64_t, archive_filter_bytes, (struct archive * a, int n), (a, n))                   \
-	F(int, archive_filter_count, (struct archive * a), (a))                                    \
+	F(int, archive_read_append_filter, (struct archive * a, int code), (a, code))              \
 	F(int, archive_read_data_block,                                                            \
 	  (struct archive * a, const void **data, size_t *size, la_int64_t *offset),               \
 	  (a, data, size, offset))                                                                 \
