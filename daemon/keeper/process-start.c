@@ -165,14 +165,10 @@ static bool is_kept(const struct process *l, int go, int fd)
 
 void process_close_others(const struct process *l, int go)
 {
-	int end = OWN_FDS; /* after the last one that is kept */
-
-	while (end > FIRST_FD && !is_kept(l, go, end - 1))
-		end--;
-	for (int fd = FIRST_FD; fd < end; fd++)
+	for (int fd = FIRST_FD; fd < OWN_FDS; fd++)
 		if (!is_kept(l, go, fd))
 			close(fd);
-	fd_close_from(end);
+	fd_close_from(OWN_FDS);
 }
 
 static int take_fds(struct process *l)
