@@ -442,15 +442,13 @@ int privop_bind(struct keeper *k, struct call *c)
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
 					     0);
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int r;
 
 	if (c->a->dir < PRIVOP_DIR_FREE || !k->uid || !privop_is_ours(k, c->a))
 		return -EPERM;
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" RUNDIR_SOCK, c->dir);
-	umask(0177);
-	r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
-	umask(022);
-	if (r < 0 || fchownat(c->dir, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	    fchmodat(c->dir, RUNDIR_SOCK, 0600, 0) < 0 ||
+	    fchownat(c->dir, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return privop_give(c, steal_fd(&fd));
 }

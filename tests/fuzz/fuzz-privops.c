@@ -322,6 +322,14 @@ WRAP(int, fchmod, int fd, mode_t mode)
 	return succeed();
 }
 
+/* The socket, while it is root's. */
+WRAP(int, fchmodat, int dirfd, const char *name, mode_t mode, int flags)
+{
+	FUZZ_CHECK(inside && privop->kind == PRIVOP_BIND && mode == 0600 &&
+		   !strcmp(name, RUNDIR_SOCK));
+	return dirfd < 0 ? fail(EBADF) : succeed();
+}
+
 WRAP(int, mkdirat, int dirfd, const char *name, mode_t mode)
 {
 	check_named(dirfd, name);
