@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,13 +81,6 @@ static int open_roots(struct keeper *k, struct call *c, uint32_t number, const c
 	return fd < 0 ? fd : take_dir(k, c, number, openat(fd, ".", DIR_FLAGS));
 }
 
-static bool is_numbered(const char *name, const char *before)
-{
-	const size_t n = strlen(before);
-
-	return strncmp(name, before, n) == 0 && name[n] >= '0' && name[n] <= '9';
-}
-
 /* Returns true if the tier contains one of our names, which only root can have created. */
 static bool has_ours(int tier)
 {
@@ -98,8 +92,8 @@ static bool has_ours(int tier)
 	if (!dir)
 		fd_closep(&fd);
 	while (dir && !has && (e = readdir(dir)))
-		has = is_numbered(e->d_name, TIER_NAME_JOB) ||
-		      is_numbered(e->d_name, TIER_NAME_KEEP);
+		has = fnmatch(TIER_NAME_JOB "[0-9]*", e->d_name, 0) == 0 ||
+		      fnmatch(TIER_NAME_KEEP "[0-9]*", e->d_name, 0) == 0;
 	return has;
 }
 
