@@ -142,29 +142,15 @@ int privop_open_tier(struct keeper *k, struct call *c)
 	return r < 0 ? r : take_dir(k, c, PRIVOP_DIR_TIER, steal_fd(&fd));
 }
 
-/* The owner comes from root's mark, which a directory of an earlier version does not have. Then it
- * is the owner of the socket, or of the directory in the tmpfs, which root has made for the user. A
- * mount of the user on that directory could show any uid. The group of either is the job's, or
- * another group of the user to which he has changed it. */
+/* Only root's mark tells the owner. A file or directory of the user could be under a mount of his,
+ * which shows any uid. */
 uid_t dir_find_owner(int dir, struct rundir_mark *mark)
 {
-	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
 	_cleanup_(fd_closep) int fd = openat(dir, RUNDIR_LOCK, LOCK_FLAGS);
-	struct statx top, st;
 
-	*mark = (struct rundir_mark){ 0 };
-	if (pread(fd, mark, sizeof(*mark), 0) == sizeof(*mark) && mark->uid)
-		return mark->uid;
-	/* The socket belongs to root until it is given to the user. */
-	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID | STATX_GID, &st) < 0 || !st.stx_uid) {
-		if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 ||
-		    statx(dir, RUNDIR_DATA, flags, STATX_UID | STATX_GID, &st) < 0)
-			return 0;
-		if (top.stx_dev_major != st.stx_dev_major || top.stx_dev_minor != st.stx_dev_minor)
-			return 0;
-	}
-	mark->gid = st.stx_gid;
-	return mark->uid = st.stx_uid;
+	if (pread(fd, mark, sizeof(*mark), 0) != sizeof(*mark))
+		*mark = (struct rundir_mark){ 0 };
+	return mark->uid;
 }
 
 int privop_open_dir(struct keeper *k, struct call *c)

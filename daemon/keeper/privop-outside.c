@@ -193,15 +193,9 @@ static int open_log(struct keeper *k, struct call *c)
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
 			  O_NOCTTY;
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_sites(ask_get_site(k)->log_file, ".log", &name),
-				 fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
-	struct stat st;
+	_cleanup_(fd_closep) int dir = open_sites(ask_get_site(k)->log_file, ".log", &name);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return dir < 0 ? dir : -errno;
-	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* an earlier version made it */
-		return -errno;
-	return privop_give(c, steal_fd(&fd));
+	return dir < 0 ? dir : privop_give(c, openat(dir, name, flags, 0640));
 }
 
 int privop_open_log(struct keeper *k, struct call *c)

@@ -157,12 +157,6 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 	return __real_fchownat(dirfd, name, uid, gid, flags);
 }
 
-WRAP(int, fchown, int fd, uid_t uid, gid_t gid)
-{
-	check_stays(fd, "");
-	return __real_fchown(fd, uid, gid);
-}
-
 /* What is below a directory of groups is one of them, and /ns has namespaces. */
 WRAP(int, fstatfs64, int fd, struct statfs *fs)
 {

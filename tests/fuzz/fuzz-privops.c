@@ -46,8 +46,7 @@ static uint32_t luck;
 static unsigned known[MAX_FDS]; /* what was seen of a descriptor */
 static bool is_child, is_looked_at, is_namespace, is_free;
 static uid_t shown_uid;	  /* of the process that was looked at */
-static uid_t shown_owner; /* of what was looked at in this privileged operation; 0: root, or nothing
-			     was */
+static uid_t shown_owner; /* by the mark that was read in this privileged operation; 0: none was */
 static unsigned shown_job, n_detached;
 
 /* clang-format off */
@@ -369,16 +368,6 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }
 
-/* What is new outside of our directories is the system user's. */
-WRAP(int, fchown, int fd, uid_t uid, gid_t gid)
-{
-	FUZZ_CHECK(inside && is_known(fd, OF_NEW) && uid == SYSTEM_UID && gid == SYSTEM_UID);
-	if (!draw())
-		return fail(EPERM);
-	known[fd] &= ~(unsigned)OF_NEW;
-	return 0;
-}
-
 WRAP(int, flock, int fd, int how)
 {
 	FUZZ_CHECK(inside && privop->kind == PRIVOP_LOCK && how & LOCK_NB);
@@ -459,8 +448,6 @@ WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct stat
 	if (r == 0 && flags & AT_EMPTY_PATH && safe && fd < MAX_FDS)
 		known[fd] |= OF_ROOT;
 	is_free = r == 0 && st->stx_dev_minor == 0;
-	if (r == 0 && st->stx_uid)
-		shown_owner = st->stx_uid;
 	return r;
 }
 

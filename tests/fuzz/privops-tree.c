@@ -360,8 +360,7 @@ static bool is_same(const struct scratch_file *a, const struct scratch_file *b)
 	       a->size == b->size && a->nlink == b->nlink && a->changed == b->changed;
 }
 
-/* Records are written again, processes are put into groups that are no job's, and a log of an
- * earlier version's becomes root's. */
+/* Records are written again, and processes are put into groups that are no job's. */
 static bool may_be_written(const struct scratch_list *before, const struct scratch_file *was,
 			   const struct scratch_file *is)
 {
@@ -369,8 +368,6 @@ static bool may_be_written(const struct scratch_list *before, const struct scrat
 	struct scratch_file as = *is;
 	const struct rule *r = find_rule(before, was, true);
 
-	if (strcmp(is->path, LOG_FILE) == 0)
-		as.uid = as.gid = was->uid;
 	as.size = was->size;
 	as.changed = was->changed;
 	if (!is_same(was, &as) || !S_ISREG(is->mode))
@@ -379,7 +376,7 @@ static bool may_be_written(const struct scratch_list *before, const struct scrat
 		return (strcmp(base, "tasks") == 0 || strcmp(base, "cgroup.procs") == 0) &&
 		       !strstr(is->path, "/job_");
 	if (strcmp(is->path, LOG_FILE) == 0)
-		return is->uid == 0 && is->size >= was->size; /* lines come after it */
+		return is->size >= was->size; /* lines come after it */
 	if (!r || (r->place != PLACE_JOB && r->place != PLACE_RUN))
 		return false;
 	return strcmp(base, RUNDIR_STATE_TMP) == 0 || strcmp(base, RUNDIR_FAILED) == 0 ||
