@@ -127,22 +127,16 @@ static bool may_signal(const struct keeper *k, pid_t pid)
 	return false;
 }
 
-/* Other signals are refused, because they could make a core file or stop a process. */
-static bool is_allowed(int sig)
-{
-	return sig == SIGKILL || sig == SIGTERM || sig == SIGCONT;
-}
-
 static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 {
-	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
+	_cleanup_(fd_closep) int pidfd = fd_pidfd_open(p->pid);
 	struct proc now;
 
 	/* This is read after the pidfd was opened, so the pid cannot belong to another process any
 	 * more. */
-	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
+	if (proc_get(p->pid, &now) < 0 || now.start != p->start)
 		return -ESRCH;
-	if (!is_allowed(sig) || !may_signal(k, p->pid))
+	if (!may_signal(k, p->pid))
 		return -EPERM;
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
@@ -362,12 +356,13 @@ int privop_kill(struct keeper *k, struct call *c)
 
 	if (p.pid <= 1 || p.pid == k->manager)
 		return -ESRCH;
+	/* Other signals could make a core file or stop a process. */
+	if (sig != SIGKILL && sig != SIGTERM && sig != SIGCONT)
+		return -EPERM;
 	if (p.start)
 		return proc_kill(k, &p, sig);
 	if (waitid(P_PID, (id_t)p.pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0)
 		return -ESRCH;
-	if (!is_allowed(sig))
-		return -EPERM;
 	return kill(p.pid, sig) < 0 ? -errno : 0;
 }
 

@@ -55,13 +55,14 @@ static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
 
 	assert_true(state_proc_is_alive(&p));
 	/* root signals none of its own but keepers */
-	assert_int_equal(state_proc_signal(&p, 0), geteuid() == 0 ? -EPERM : 0);
+	assert_int_equal(state_proc_signal(&p, SIGCONT), geteuid() == 0 ? -EPERM : 0);
 	p.start++;
 	assert_false(state_proc_is_alive(&p));
-	assert_int_equal(state_proc_signal(&p, 0), -ESRCH);
-	assert_int_equal(state_proc_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
-	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
-	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
+	assert_int_equal(state_proc_signal(&p, 0), -EPERM); /* whether or not it is there */
+	assert_int_equal(state_proc_signal(&p, SIGCONT), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 0 }, SIGCONT), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 0 }, SIGCONT), -ESRCH);
+	assert_int_equal(state_proc_signal(&(struct state_proc){ 1, 1 }, SIGCONT), -ESRCH);
 }
 
 /* Fails when a pid is signalled that is no child, or the manager's. */
@@ -75,8 +76,8 @@ static void test_without_a_start_only_a_child_is_signalled(void **state)
 	unit_keeper.manager = pid;
 	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), -ESRCH);
 	unit_keeper.manager = 0;
-	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getpid(), 0, 0), -ESRCH);
-	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getppid(), 0, 0), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getpid(), 0, SIGCONT), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getppid(), 0, SIGCONT), -ESRCH);
 	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), -ESRCH);
