@@ -69,8 +69,9 @@ enum privop_kind {
 		       * fd of a socket: descriptors that are sent in it with a packet of one byte
 		       * become the program's 3, 4, … and its output. It takes them after PRIVOP_GO;
 		       * if the socket was closed, there are none. The words follow "stage-helper",
-		       * beginning with a task. Other programs get their words from root, run as the
-		       * job's user with the account's groups, and need PRIVOP_USER first */
+		       * beginning with a task; root sets the word CONF. Other programs get their
+		       * words from root, run as the job's user with the account's groups, and need
+		       * PRIVOP_USER first */
 	PRIVOP_GO,    /* n: 1: the process that was spawned last may begin; 0: it ends */
 	PRIVOP_LOOK,  /* n: pid, n[2]: whether to look at its program. r 1: the process is stopped;
 		      * n[1]: its start; n[2] 1: its program is Slurm's step daemon; -ESRCH, also

@@ -194,28 +194,23 @@ static int find_task(const struct keeper *k, struct privop *a, const char *name)
 	return -EPERM;
 }
 
-/* Fills argv of a stage-helper with the words of the privileged operation. */
+/* Fills argv of a stage-helper with the words of the privileged operation. The path of the
+ * configuration is always root's. */
 static int fill_helper(const struct keeper *k, struct privop *a,
-		       const char *argv[static PRIVOP_MAX_ARGS + 3])
+		       const char *argv[static PRIVOP_MAX_ARGS + 2])
 {
-	const char *words[PRIVOP_MAX_ARGS + 1] = { NULL };
-	size_t n = 0;
-
-	if (!read_words(a->text, a->n[2], words) || find_task(k, a, words[0]) < 0)
+	argv[0] = "stage-helper";
+	if (!read_words(a->text, a->n[2], argv + 1) || find_task(k, a, argv[1]) < 0)
 		return -EPERM;
-	argv[n++] = "stage-helper";
-	argv[n++] = words[0];
-	if (strcmp(words[0], "path") == 0 || strcmp(words[0], "over") == 0)
-		argv[n++] = k->conf ? k->conf : "";
-	for (size_t i = 1; words[i]; i++)
-		argv[n++] = words[i];
+	if (strcmp(argv[1], "path") == 0 || strcmp(argv[1], "over") == 0)
+		argv[2] = k->conf ? k->conf : "";
 	return 0;
 }
 
 /* Fills argv of stagingd or of a worker. The manager chooses none of the words: with another
  * configuration, it could run programs as the user. */
 static int fill_users(const struct keeper *k, const struct privop *a,
-		      const char *argv[static PRIVOP_MAX_ARGS + 3])
+		      const char *argv[static PRIVOP_MAX_ARGS + 2])
 {
 	static char job[16], dir[sizeof(STAGE_RUN_DIR) + 16];
 	const char *const daemon[] = {
@@ -242,7 +237,7 @@ int privop_spawn(struct keeper *k, struct call *c)
 {
 	struct privop *a = c->a;
 	struct process_user helper = { 0 };
-	const char *argv[PRIVOP_MAX_ARGS + 3] = { NULL };
+	const char *argv[PRIVOP_MAX_ARGS + 2] = { NULL };
 	const bool is_helper = a->name == PRIVOP_PROGRAM_HELPER;
 	/* clang-format off */
 	struct process l = {

@@ -184,7 +184,7 @@ void helper_get_site_and_log(struct helper_site *site)
 int helper_find_path(const char *which, const struct helper_job *job, struct helper_path *path)
 {
 	char id[16], uid[16], gid[16];
-	const struct helper h = { .argv = { "stage-helper", "path", which, id, uid, gid,
+	const struct helper h = { .argv = { "stage-helper", "path", "", which, id, uid, gid,
 					    job->node ?: "", NULL },
 				  .system = true,
 				  .dir = -1,

@@ -91,7 +91,7 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 {
 	static struct helper_over over;
 	char job[16];
-	const struct helper h = { .argv = { "stage-helper", "over", job, st->node, NULL },
+	const struct helper h = { .argv = { "stage-helper", "over", "", job, st->node, NULL },
 				  .uid = st->uid,
 				  .gid = st->gid,
 				  .system = !st->uid,

@@ -876,10 +876,7 @@ def test_programs_are_ours_and_nobody_elses_but_the_users():
             ([''], kt.UID, 0), ([], kt.UID, 0), (['path'], kt.UID, 0), (['metrics'], 0, 0):
         assert spawn(s, 'HELPER', words, uid, flags) == -EPERM, (words, uid, flags)
     # Another user's, though what a job of his has left is held
-    aside = f'{kt.RUNDIR}/.trash/{OTHER_JOB}.1'
-    os.makedirs(aside, exist_ok=True)
-    with open(aside + '/sock', 'w') as f:
-        os.chown(f.fileno(), kt.OTHER, kt.OTHER)
+    leave_aside(OTHER_JOB, kt.OTHER, True)
     assert s.privop_named('PRIVOP_OPEN_DIR', 1, 'JOB_ASIDE', OTHER_JOB, 1) >= FREE
     for task in 'release', 'empty', 'tier-make', 'tier-aside', 'tier-empty', 'over':
         assert spawn(s, 'HELPER', [task], kt.OTHER) == -EPERM, task

@@ -679,6 +679,10 @@ WRAP(pid_t, process_start, struct process *l, int *gop)
 	FUZZ_CHECK(l->output == -1 && l->n_fds <= 1 && (!l->sock || privop->kind == PRIVOP_SPAWN));
 	while (l->argv[n])
 		FUZZ_CHECK(strlen(l->argv[n]) < PRIVOP_TEXT_SIZE && ++n <= PRIVOP_MAX_ARGS + 2);
+	/* The site's configuration is the one that root was started with. */
+	if (!strcmp(l->argv[0], "stage-helper") &&
+	    (!strcmp(l->argv[1], "path") || !strcmp(l->argv[1], "over")))
+		FUZZ_CHECK(l->argv[2] && !*l->argv[2]);
 	FUZZ_CHECK(l->n_groups <= PRIVOP_N_GROUPS);
 	for (size_t i = 0; i < l->n_groups; i++)
 		FUZZ_CHECK(l->groups[i] == -1 || is_known(l->groups[i], OF_CGROUP));
