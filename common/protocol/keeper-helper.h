@@ -68,7 +68,8 @@ struct helper_user {
 	bool known; /* the account exists; otherwise only the gid is used */
 	uint32_t n_groups;
 	gid_t groups[HELPER_MAX_GROUPS];
-	char name[HELPER_NAME_SIZE], home[PATH_MAX]; /* "": not known or too long */
+	/* Values for its environment: without control bytes, and never empty. */
+	char name[HELPER_NAME_SIZE], home[PATH_MAX];
 };
 
 /* A task of the job's user, "over" CONF JOB NODE: asks Slurm (squeue) whether the job is over on

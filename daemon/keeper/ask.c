@@ -2,18 +2,16 @@
  * The keeper must know some facts from a source other than the manager, because root acts on them:
  * the groups of the job's user, and the paths of the site's log and metrics. A stage-helper that
  * runs as the system user looks them up, because this may ask the network or parse a configuration.
- * The answer is a struct of a fixed size. It comes through a pipe to whose other end the manager
- * never has a descriptor. No function here waits: the keeper's loop reads the answer when it has
- * arrived.
+ * The answer is a struct of a fixed size. The helper writes it to a file in memory of which the
+ * manager never has a descriptor. No function here waits: root copies the answer, once, after the
+ * helper has ended.
  */
 #include "daemon/keeper/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,28 +29,27 @@ void ask_fill_system_user(const struct keeper *k, struct process_user *user)
 
 static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 {
-	_cleanup_(fd_closep) int rd = -1, wr = -1, go = -1;
+	_cleanup_(fd_closep) int answer = -1, go = -1;
 	struct process_user user;
 	struct process l = { .user = &user,
 			     .argv = argv,
 			     .program = k->programs[PRIVOP_PROGRAM_HELPER],
 			     .n_fds = 1,
 			     .output = -1,
+			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
-	int fds[2];
 	pid_t pid;
 
 	if (ask->pid)
 		return ask->r;
-	if (l.program < 0 || pipe2(fds, O_CLOEXEC) < 0)
+	answer = l.fds[0] = memfd_create("answer", MFD_CLOEXEC);
+	if (l.program < 0 || answer < 0)
 		return l.program < 0 ? l.program : -errno;
-	rd = fds[0];
-	l.fds[0] = wr = fds[1];
 	ask_fill_system_user(k, &user);
-	pid = fcntl(rd, F_SETFL, O_NONBLOCK) < 0 ? -errno : process_start(&l, &go);
+	pid = process_start(&l, &go);
 	if (pid < 0)
 		return pid;
-	*ask = (struct ask){ .fd = steal_fd(&rd), .pid = pid, .r = -EINPROGRESS };
+	*ask = (struct ask){ .fd = steal_fd(&answer), .pid = pid, .r = -EINPROGRESS };
 	(void)!write(go, "g", 1); /* if this fails, the child ends, and the question has failed */
 	return ask->r;
 }
@@ -104,63 +101,29 @@ int ask_tier(struct keeper *k, int64_t which, const char *path)
 	return begin(k, &k->path, argv) ?: -EINPROGRESS;
 }
 
-/* Reads what has arrived of an answer. One byte more than its size is read to detect an answer that
- * is too long. */
-static void read_more(struct ask *ask, void *answer, size_t size)
+static int take_answer(struct ask *ask, void *answer, size_t size, int status)
 {
-	char more;
-	struct iovec iov[] = { { (char *)answer + ask->n, size - ask->n }, { &more, 1 } };
-	const ssize_t n = ask->fd < 0 ? -1 : readv(ask->fd, iov, 2);
+	_cleanup_(fd_closep) int fd = steal_fd(&ask->fd);
 
-	ask->n += n > 0 ? (size_t)n : 0;
-	if (n == 0 || ask->n > size)
-		fd_closep(&ask->fd);
-}
-
-void ask_read(struct keeper *k)
-{
-	read_more(&k->site, &site, sizeof(site));
-	read_more(&k->account, &account, sizeof(account));
-	read_more(&k->path, &tier, sizeof(tier));
-}
-
-static int judge(struct ask *ask, size_t size, int status)
-{
-	fd_closep(&ask->fd);
 	if (WIFEXITED(status) && WEXITSTATUS(status) > PROCESS_EXIT_EXEC)
 		return PROCESS_EXIT_EXEC - WEXITSTATUS(status);
-	return status == 0 && ask->n == size ? 0 : -ENOEXEC;
-}
-
-/* Returns true if the text can become the value of an environment variable: it has no control
- * bytes. */
-static bool is_value(const char *text, size_t size)
-{
-	size_t n = 0;
-
-	while (n < size && (unsigned char)text[n] >= ' ' && text[n] != 0x7f)
-		n++;
-	return n > 0 && n < size && text[n] == '\0';
+	if (status != 0 || lseek(fd, 0, SEEK_END) != (off_t)size)
+		return -ENOEXEC;
+	return pread(fd, answer, size, 0) == (ssize_t)size ? 0 : -ENOEXEC;
 }
 
 static int take_account(struct keeper *k)
 {
 	static char user[16 + HELPER_NAME_SIZE], logname[16 + HELPER_NAME_SIZE],
 		home[16 + PATH_MAX];
-	const char *name = account.name;
-	char number[16];
 
 	if (account.r < 0 || account.n_groups < 1 || account.n_groups > HELPER_MAX_GROUPS)
 		return account.r < 0 ? account.r : -EPROTO;
-	snprintf(number, sizeof(number), "%u", k->uid);
-	if (!is_value(name, sizeof(account.name)))
-		name = number;
-	snprintf(user, sizeof(user), "USER=%s", name);
-	snprintf(logname, sizeof(logname), "LOGNAME=%s", name);
-	snprintf(home, sizeof(home), "HOME=%s",
-		 account.home[0] == '/' && is_value(account.home, sizeof(account.home))
-			 ? account.home
-			 : "/");
+	account.name[sizeof(account.name) - 1] = '\0';
+	account.home[sizeof(account.home) - 1] = '\0';
+	snprintf(user, sizeof(user), "USER=%s", account.name);
+	snprintf(logname, sizeof(logname), "LOGNAME=%s", account.name);
+	snprintf(home, sizeof(home), "HOME=%s", account.home);
 	k->user = (struct process_user){ k->uid,
 					 k->gid,
 					 account.groups,
@@ -184,13 +147,13 @@ bool ask_is_pending(const struct keeper *k, pid_t pid)
 
 void ask_end(struct keeper *k, pid_t pid, int status)
 {
-	ask_read(k);
 	if (is_pending(&k->site, pid))
-		k->site.r = judge(&k->site, sizeof(site), status);
+		k->site.r = take_answer(&k->site, &site, sizeof(site), status);
 	else if (is_pending(&k->account, pid))
-		k->account.r = judge(&k->account, sizeof(account), status) ?: take_account(k);
+		k->account.r = take_answer(&k->account, &account, sizeof(account), status)
+				       ?: take_account(k);
 	else if (is_pending(&k->path, pid))
-		k->path.r = judge(&k->path, sizeof(tier), status);
+		k->path.r = take_answer(&k->path, &tier, sizeof(tier), status);
 	site.log_file[sizeof(site.log_file) - 1] = '\0';
 	site.metrics[sizeof(site.metrics) - 1] = '\0';
 }

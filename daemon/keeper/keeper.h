@@ -15,8 +15,7 @@
 /* Facts that a stage-helper looks up for root (ask.c). */
 struct ask {
 	pid_t pid; /* 0: not started */
-	int fd;	   /* pipe with the answer; -1: closed */
-	size_t n;  /* bytes of the answer that have arrived */
+	int fd;	   /* file in memory for the answer; -1: closed */
 	int r;	   /* -EINPROGRESS: no answer yet; 0 or more: the answer is complete; another
 		    * -errno: it failed */
 };
@@ -172,9 +171,7 @@ int ask_user(struct keeper *k);
 /* Checks that the tier with the number which has this path for this job. Returns 0; -EINPROGRESS:
  * call again later; -ENOENT: it has another path; or why the path is not known. */
 int ask_tier(struct keeper *k, int64_t which, const char *path);
-/* ask_read() reads the answers that have arrived. ask_end() takes the exit status of a child, if
- * the child is one of these helpers. */
-void ask_read(struct keeper *k);
+/* Takes the exit status of a child, and its answer, if the child is one of these helpers. */
 void ask_end(struct keeper *k, pid_t pid, int status);
 /* ask_is_pending() returns true if the child is one of these helpers and has not ended.
  * ask_get_site() returns the settings, or NULL if they are not known. */

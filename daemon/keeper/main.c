@@ -165,15 +165,10 @@ static int loop(struct keeper *k, int signals)
 	int r;
 
 	for (;;) {
-		struct pollfd p[] = { { signals, POLLIN, 0 },
-				      { over ? -1 : k->sock, POLLIN, 0 },
-				      { k->site.fd, POLLIN, 0 },
-				      { k->account.fd, POLLIN, 0 },
-				      { k->path.fd, POLLIN, 0 } };
+		struct pollfd p[] = { { signals, POLLIN, 0 }, { over ? -1 : k->sock, POLLIN, 0 } };
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
-		ask_read(k);
 		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
 				tell(k, PRIVOP_OVER, 0, 0);

@@ -45,18 +45,36 @@ static void test_accounts(void **state)
 	assert_false(a.known);
 	assert_int_equal(a.n_groups, 1);
 	assert_int_equal(a.groups[0], 4343434);
-	assert_string_equal(a.name, "");
-	assert_string_equal(a.home, "");
+	assert_string_equal(a.name, "4242424");
+	assert_string_equal(a.home, "/");
 	user_look_up(&a, 0, 0);
 	assert_true(a.known);
 	assert_string_equal(a.name, "root");
 	assert_string_equal(a.home, getpwuid(0)->pw_dir);
 }
 
+static void test_values_of_variables(void **state)
+{
+	static const struct {
+		const char *text, *expect;
+	} cases[] = {
+		{ "anna", "anna" },	  { "j\xf6rg", "j\xf6rg" }, { "a b", "a b" },
+		{ "1234567", "1234567" }, { "12345678", "-" },	    { "", "-" },
+		{ "a\nb", "-" },	  { "a\x7f", "-" },	    { "\x1b[2J", "-" },
+	};
+	char buf[8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		user_fill_value(buf, sizeof(buf), cases[i].text, "-");
+		assert_string_equal(buf, cases[i].expect);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accounts),
+		cmocka_unit_test(test_values_of_variables),
 		cmocka_unit_test(test_names_in_a_tier),
 	};
 

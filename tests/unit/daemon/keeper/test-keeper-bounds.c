@@ -779,9 +779,7 @@ static void test_the_owner_may_be_known_later(void **state)
 static void test_an_answer_is_judged_once(void **state)
 {
 	unit_keeper.site = (struct ask){ .pid = 4242, .fd = -1, .r = 0 };
-	unit_keeper.account = (struct ask){
-		.pid = 4243, .fd = -1, .n = sizeof(struct helper_user), .r = -ENOEXEC
-	};
+	unit_keeper.account = (struct ask){ .pid = 4243, .fd = -1, .r = -ENOEXEC };
 	ask_end(&unit_keeper, 4242, SIGKILL);
 	assert_int_equal(unit_keeper.site.r, 0);
 	ask_end(&unit_keeper, 4243, 0);
