@@ -112,14 +112,15 @@ enum privop_kind {
 		       * process has the lock */
 
 	/* More operations on mounts */
-	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after its NUL a
-		       * mount namespace or nothing; n[0]: 1: read-only. Returns an fd of a socket.
-		       * The fd that is sent in it with a packet of one byte is bind mounted on that
-		       * path, nosuid, nodev and private, also in that namespace. The path must be
-		       * an entry of the user with RUNDIR_PLACE_MODE. The fd must belong to the user
-		       * or be in one of the job's slots. The operation comes back through the
-		       * socket with r: 0; or -errno, although it may be mounted. Without an answer
-		       * within PRIVOP_PLACE_SECONDS, it may still be mounted later */
+	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after
+		       * its NUL a mount namespace or nothing; n[0]: 1: read-only. r: pid.
+		       * Returns an fd of a socket. The fd that is sent in it with a packet
+		       * of one byte is bind mounted on that path, nosuid, nodev and private,
+		       * also in that namespace. The path must be an entry of the user with
+		       * RUNDIR_PLACE_MODE. The fd must belong to the user or be in one of
+		       * the job's slots. The operation comes back through the socket with r:
+		       * 0; or -errno, although it may be mounted. Without an answer within
+		       * PRIVOP_PLACE_SECONDS, it may still be mounted later */
 
 	/* Texts. The manager has no pipe to a process of root. */
 	PRIVOP_LOG,    /* text: lines for the site's log. Bytes beyond the keeper's quota for the
@@ -236,6 +237,10 @@ _Static_assert(sizeof(struct privop) ==
  * limited, too, also in tiers. */
 #define PRIVOP_MAX_RECORD (256 << 10)
 #define PRIVOP_MAX_DIRS 64
+/* Children of one keeper that the manager has requested by PRIVOP_SPAWN and PRIVOP_PLACE, and that
+ * have not ended: those that a record can have, and some that a user delays. Then both operations
+ * fail with -EAGAIN. */
+#define PRIVOP_MAX_CHILDREN 288
 #define PRIVOP_MAX_CPUS 8192	  /* bits of the set for PRIVOP_FOLLOW */
 #define PRIVOP_MAX_FILE (4 << 20) /* size of other files that processes of the system user write */
 

@@ -68,6 +68,14 @@ pid_t child_start(struct keeper *k, struct call *c, privop_fn fn)
 	return pid < 0 ? -EAGAIN : pid;
 }
 
+pid_t *child_find(struct keeper *k, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(k->children); i++)
+		if (k->children[i] == pid)
+			return &k->children[i];
+	return NULL;
+}
+
 int child_do(struct keeper *k, struct call *c, privop_fn fn)
 {
 	const pid_t pid = child_start(k, c, fn);

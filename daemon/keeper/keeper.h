@@ -44,6 +44,7 @@ struct keeper {
 	int sock;		  /* socket to the manager */
 	int answer_fd;		  /* pipe to the plugin; -1: it has its answer */
 	pid_t manager;
+	pid_t children[PRIVOP_MAX_CHILDREN]; /* those that count; 0: a free entry */
 	int go_fd;	/* starts the child that was spawned last */
 	int control_fd; /* the kernel's directory of FUSE connections; -1: not opened yet */
 	struct slot slots[RUNDIR_MAX_SLOTS];
@@ -97,6 +98,9 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn);
 /* Must be called before root ends with status r. Shuts down the socket. If it still contains
  * packets, a child keeps them. Returns r. */
 int child_hold(int sock, int r);
+
+/* Finds the entry of a child that counts (pid 0: a free one); NULL: there is none. */
+pid_t *child_find(struct keeper *k, pid_t pid);
 
 /* Does one privileged operation. The caller owns the descriptors in c->out. */
 void privop_do(struct keeper *k, struct call *c);

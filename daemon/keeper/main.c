@@ -122,10 +122,13 @@ static void find_system_user(struct keeper *k)
 /* Reaps children. Returns the manager's exit status, or -EAGAIN while it runs. */
 static int reap(struct keeper *k)
 {
+	pid_t pid, *child;
 	int status;
-	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		child = child_find(k, pid);
+		if (child)
+			*child = 0;
 		ask_end(k, pid, status);
 		if (pid == k->manager)
 			return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;

@@ -104,6 +104,8 @@ void privop_do(struct keeper *k, struct call *c)
 	/* clang-format on */
 	struct privop *a = c->a;
 	const bool makes = a->kind == PRIVOP_MAKE_DIR && a->name != PRIVOP_NAME_KEEP;
+	const bool starts = a->kind == PRIVOP_SPAWN || a->kind == PRIVOP_PLACE;
+	pid_t *const child = starts ? child_find(k, 0) : NULL;
 	const privop_fn fn = a->kind < PRIVOP_N ? privops[a->kind].fn : NULL;
 	const int waits = fn ? privops[a->kind].waits : 0;
 
@@ -116,10 +118,14 @@ void privop_do(struct keeper *k, struct call *c)
 	a->text[sizeof(a->text) - 1] = '\0';
 	if (makes && k->n_made >= PRIVOP_MAX_DIRS)
 		a->r = -EDQUOT;
+	else if (starts && !child)
+		a->r = -EAGAIN;
 	else if (waits == ALL || (waits == TIERS && a->dir == PRIVOP_DIR_TIER))
 		a->r = child_do(k, c, fn);
 	else
 		a->r = fn ? fn(k, c) : -ENOSYS;
 	/* A failed operation may have made its directory, so it counts as well. */
 	k->n_made += makes && a->r != -EEXIST;
+	if (starts && a->r > 0)
+		*child = a->r;
 }

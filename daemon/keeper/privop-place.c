@@ -113,7 +113,5 @@ static int place(struct keeper *k, struct call *c)
 
 int privop_place(struct keeper *k, struct call *c)
 {
-	const pid_t pid = child_start(k, c, place);
-
-	return pid < 0 ? pid : 0;
+	return child_start(k, c, place);
 }

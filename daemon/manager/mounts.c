@@ -224,7 +224,7 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 		return -EDQUOT;
 	strcpy(a.text + n, ns_path);
 	r = privops_do(&a, &sock, &n_socks);
-	if (r == 0)
+	if (r > 0)
 		r = send_source(sock, fd);
 	n_late += r == -ETIMEDOUT;
 	if (r < 0) /* the mount may have been made before the failure */

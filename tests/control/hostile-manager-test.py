@@ -904,6 +904,28 @@ def test_programs_are_ours_and_nobody_elses_but_the_users():
     s.end()
 
 
+def test_one_keeper_starts_a_number_of_processes():
+    """Programs of the user outside of his job's groups, and root's children that wait for a
+    descriptor, could fill the node's table of processes. Seen failing where each was started."""
+    s = Manager()
+    own = s.begin()
+    assert s.await_answer('PRIVOP_USER') >= 0
+    most, fds, r = E['PRIVOP_MAX_CHILDREN'], [], 1
+    for i in range(most + 80):
+        if i % 8:
+            r, _, got = s.ask('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_WORKER'], uid=kt.UID, gid=kt.GID)
+            s.privop('PRIVOP_GO', n=(1,))
+        else:
+            r, _, got = s.ask('PRIVOP_PLACE', dir=own, name=E['PRIVOP_NAME_MEMORY'], text=b'data/x')
+        fds += got
+        assert len(get_children(s)) <= most + 8, i
+    for fd in fds:
+        os.close(fd)
+    s.privop('PRIVOP_KILL_CHILDREN')
+    kt.wait_for(lambda: s.privop('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_WORKER']) > 0, what='a child that is allowed again')
+    s.end()
+
+
 def start_of(pid):
     return int(open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[19])
 
