@@ -45,7 +45,7 @@ struct keeper {
 	int answer_fd;		  /* pipe to the plugin; -1: it has its answer */
 	pid_t manager;
 	pid_t children[PRIVOP_MAX_CHILDREN]; /* those that count; 0: a free entry */
-	int go_fd;	/* starts the child that was spawned last */
+	int go_fd;			     /* starts the child that was spawned last */
 	int control_fd; /* the kernel's directory of FUSE connections; -1: not opened yet */
 	struct slot slots[RUNDIR_MAX_SLOTS];
 	int programs[PRIVOP_N_PROGRAMS];
