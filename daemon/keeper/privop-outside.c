@@ -116,7 +116,8 @@ int privop_hold_group(struct keeper *k, struct call *c)
  * used since. */
 static void kill_group(int job)
 {
-	_cleanup_(fd_closep) int all = openat(job, JOB_CGROUP_OURS "/cgroup.kill", O_WRONLY);
+	_cleanup_(fd_closep) int all = openat(job, JOB_CGROUP_OURS "/cgroup.kill",
+					      O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	const int fd = openat(job, JOB_CGROUP_OURS "/cgroup.procs", O_RDONLY | O_CLOEXEC);
 	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	int pid;
