@@ -313,18 +313,22 @@ static void check_keep_free(struct doctor *d)
 		size_to_string(d->conf->keep_free_memory, keep), size_to_string(total, all));
 }
 
+/* The file is missing if the kernel was built without transparent huge pages. No setting helps
+ * then. */
 static void check_huge_pages(struct doctor *d)
 {
 	char line[256];
 
 	read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", line, sizeof(line));
-	if (!line[0] || strstr(line, "[deny]"))
+	if (strstr(line, "[deny]"))
 		doctor_tell(d, DOCTOR_WARN,
 			    "echo never (or within_size) > /sys/kernel/mm/"
 			    "transparent_hugepage/shmem_enabled",
 			    "no huge pages in memory file systems: big files are written slower");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "huge pages in memory file systems");
+		doctor_tell(d, DOCTOR_OK, NULL, "%s",
+			    line[0] ? "huge pages in memory file systems"
+				    : "this kernel has no huge pages in memory file systems");
 }
 
 static void check_memory(struct doctor *d)
