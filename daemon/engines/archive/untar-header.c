@@ -155,6 +155,32 @@ static enum untar_kind read_type(const struct raw *raw, enum member_type *typep)
 	}
 }
 
+/* Returns true for octal digits, a number to the base 256, or nothing. */
+static bool is_number(const unsigned char *p, size_t n)
+{
+	size_t i = 0;
+
+	if (p[0] == 0 || p[0] == 0x80 || p[0] == 0xff)
+		return true;
+	while (i < n && p[i] == ' ')
+		i++;
+	while (i < n && p[i] >= '0' && p[i] <= '7')
+		i++;
+	while (i < n && (p[i] == ' ' || p[i] == '\0'))
+		i++;
+	return i == n;
+}
+
+/* libarchive recognizes a tar by these fields of its first header. If it has to read a member that
+ * comes after such a block, that block is the first header that it gets. */
+static bool is_recognized(const struct raw *raw)
+{
+	return is_number(raw->mode, sizeof(raw->mode)) && is_number(raw->uid, sizeof(raw->uid)) &&
+	       is_number(raw->gid, sizeof(raw->gid)) && is_number(raw->mtime, sizeof(raw->mtime)) &&
+	       is_number(raw->major, sizeof(raw->major)) &&
+	       is_number(raw->minor, sizeof(raw->minor));
+}
+
 enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 				  struct untar_header *h)
 {
@@ -174,7 +200,7 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	    h->size > MAX_SIZE)
 		return UNTAR_FOREIGN;
 	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE)
-		return kind;
+		return is_recognized(raw) ? kind : UNTAR_FOREIGN;
 	if (!read_name(raw, h) || !read_octal(raw->mode, sizeof(raw->mode), &mode) ||
 	    !read_time(raw->mtime, &h->mtime))
 		return UNTAR_FOREIGN;
