@@ -104,9 +104,10 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn)
 int child_hold(int sock, int r)
 {
 	const pid_t keeper = getpid();
+	char byte;
 
 	shutdown(sock, SHUT_RDWR);
-	if (fork() != 0)
+	if (recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 || fork() != 0)
 		return r;
 	dup2(sock, 0);
 	fd_close_from(1);

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -58,6 +59,11 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
+	/* An empty packet would look like the end of the connection, so this filter drops it. The
+	 * kernel reports an error to its sender. */
+	static struct sock_filter not_empty[] = { BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+						  BPF_STMT(BPF_RET | BPF_A, 0) };
+	const struct sock_fprog filter = { ARRAY_SIZE(not_empty), not_empty };
 	int pair[2];
 
 	if (!k->system_uid)
@@ -67,6 +73,8 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 	ask_fill_system_user(k, &user);
 	k->sock = pair[0];
 	l.fds[0] = theirs = pair[1];
+	if (setsockopt(k->sock, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0)
+		return -errno;
 	k->manager = process_start(&l, &go);
 	if (k->manager < 0)
 		return k->manager;
