@@ -29,6 +29,26 @@ static bool has_word(const char *dir, const char *name, const char *word)
 	return false;
 }
 
+/* Returns true if a word is NAME=A,B,… and one of these is the controller. */
+static bool is_controller_in(const char *proc, const char *file, const char *name)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[600], text[256], *list, *word;
+
+	snprintf(path, sizeof(path), "%s/%s", proc, file);
+	f = fopen(path, "re");
+	while (f && fscanf(f, "%255s", text) == 1) {
+		list = text;
+		word = strsep(&list, "=");
+		if (strcmp(word, name) != 0)
+			continue;
+		while ((word = strsep(&list, ",")))
+			if (!strcmp(word, CONTROLLER))
+				return true;
+	}
+	return false;
+}
+
 static bool exists(const char *dir, const char *name)
 {
 	char path[600];
@@ -54,8 +74,8 @@ static enum doctor_cgroup_kind explain_top(const char *proc)
 			return DOCTOR_CGROUP_DISABLED;
 		return hierarchy ? DOCTOR_CGROUP_USED_BY_V1 : DOCTOR_CGROUP_OUTSIDE;
 	}
-	return has_word(proc, "cmdline", "cgroup_disable=" CONTROLLER) ? DOCTOR_CGROUP_DISABLED
-								       : DOCTOR_CGROUP_OUTSIDE;
+	return is_controller_in(proc, "cmdline", "cgroup_disable") ? DOCTOR_CGROUP_DISABLED
+								   : DOCTOR_CGROUP_OUTSIDE;
 }
 
 /* Looks for a cgroup above scope, from top on, that does not enable the controller. scope begins

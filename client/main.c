@@ -134,7 +134,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int code;
+	int code, e;
 
 	fd_fill_standard();
 	file_size_limit_catch();
@@ -143,8 +143,9 @@ int main(int argc, char **argv)
 	code = dispatch(argc, argv);
 	/* A script that reads the output must see an error if the output is incomplete, even if the
 	 * data is not ready yet. */
-	if (fflush(stdout) || ferror(stdout)) {
-		output_error("write output: %s", strerror(errno));
+	e = fflush(stdout) ? errno : 0;
+	if (e || ferror(stdout)) {
+		output_error("write output: %s", strerror(e ?: EIO));
 		if (code == STAGE_EXIT_OK || code == STAGE_EXIT_NOT_READY)
 			code = STAGE_EXIT_FAILED;
 	}

@@ -149,7 +149,8 @@ void client_args_read_environment(struct client_args *args, const char *client)
 		const struct sbatch_option o = { .name = variables[i].option,
 						 .value = getenv(variables[i].variable) };
 
-		if (o.value && !strcmp(variables[i].client, client))
+		/* A site may have renamed Slurm's program, for example to srun.real. */
+		if (o.value && !strncmp(variables[i].client, client, strlen(variables[i].client)))
 			take(args, &o);
 	}
 }

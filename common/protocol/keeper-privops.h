@@ -239,7 +239,8 @@ _Static_assert(sizeof(struct privop) ==
 #define PRIVOP_MAX_DIRS 64
 /* Children of one keeper that the manager has requested by PRIVOP_SPAWN and PRIVOP_PLACE, and that
  * have not ended: those that a record can have, and some that a user delays. Then both operations
- * fail with -EAGAIN. */
+ * fail with -EAGAIN. Children that do other operations are not counted: root waits for one of them
+ * for five seconds at most, and one that cannot be killed then stays. */
 #define PRIVOP_MAX_CHILDREN 288
 #define PRIVOP_MAX_CPUS 8192	  /* bits of the set for PRIVOP_FOLLOW */
 #define PRIVOP_MAX_FILE (4 << 20) /* size of other files that processes of the system user write */

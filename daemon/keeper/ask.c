@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,9 +43,12 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 
 	if (ask->pid)
 		return ask->r;
+	if (l.program < 0)
+		return l.program;
 	answer = l.fds[0] = memfd_create("answer", MFD_CLOEXEC);
-	if (l.program < 0 || answer < 0)
-		return l.program < 0 ? l.program : -errno;
+	/* Attack: the manager, which has the helper's uid, opens the file by /proc. */
+	if (answer < 0 || fchmod(answer, 0600) < 0)
+		return -errno;
 	ask_fill_system_user(k, &user);
 	pid = process_start(&l, &go);
 	if (pid < 0)

@@ -195,13 +195,18 @@ static void on_daemon(struct serve *s)
 
 static void loop(struct serve *s)
 {
+	int tick;
+
 	while (!s->ended) {
 		struct pollfd fds[] = { { privops_get_fd(), POLLIN, 0 },
-					{ s->sock, serve_has_unread_fds(s) ? 0 : POLLIN, 0 },
+					{ s->sock, POLLIN, 0 },
 					{ s->log_rd, POLLIN, 0 } };
 
 		on_keeper(s); /* an event that came with an answer is already stored */
-		if (s->ended || poll(fds, ARRAY_SIZE(fds), serve_get_tick(s)) < 0)
+		tick = serve_get_tick(s);
+		if (tick == UNREAD_TICK_MS)
+			fds[1].events = 0;
+		if (s->ended || poll(fds, ARRAY_SIZE(fds), tick) < 0)
 			continue;
 		if (fds[1].revents)
 			on_daemon(s);

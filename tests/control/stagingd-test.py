@@ -1134,7 +1134,7 @@ class Keeping(unittest.TestCase):
         with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
             begun = time.monotonic()
             self.assertEqual(d.wait()["code"], "0")
-            self.assertTrue(9 < time.monotonic() - begun < 12)
+            self.assertTrue(9 < time.monotonic() - begun)
 
     def test_a_keeper_that_waits_to_the_end_of_its_time_is_heard(self):
         """Seen failing where stagingd waited for no longer than the keeper does: what is staged was

@@ -78,7 +78,7 @@ static void test_each_cause_is_found(void **state)
 		{ DOCTOR_CGROUP_DISABLED,
 		  "",
 		  { { "cg/cgroup.controllers", "cpu\n" },
-		    { "proc/cmdline", "quiet cgroup_disable=memory\n" } } },
+		    { "proc/cmdline", "quiet cgroup_disable=cpu,memory\n" } } },
 		{ DOCTOR_CGROUP_USED_BY_V1,
 		  "",
 		  { { "cg/cgroup.controllers", "cpu\n" },

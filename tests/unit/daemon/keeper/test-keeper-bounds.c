@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -789,6 +790,40 @@ static void test_an_answer_is_judged_once(void **state)
 	assert_int_equal(unit_keeper.site.r, -ENOEXEC);
 }
 
+/* An answer counts if the helper has ended well and the answer has exactly its size. */
+static void test_an_answer_has_its_size(void **state)
+{
+	static const struct {
+		size_t size;
+		int status, want;
+	} rows[] = {
+		{ sizeof(struct helper_site), 0, 0 },
+		{ sizeof(struct helper_site) - 1, 0, -ENOEXEC },
+		{ sizeof(struct helper_site) + 1, 0, -ENOEXEC },
+		{ 0, 0, -ENOEXEC },
+		{ sizeof(struct helper_site), 1 << 8, -ENOEXEC },
+		{ sizeof(struct helper_site), SIGKILL, -ENOEXEC },
+		{ sizeof(struct helper_site), (PROCESS_EXIT_EXEC + ENOENT) << 8, -ENOENT },
+	};
+	static char text[sizeof(struct helper_site) + 1];
+
+	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int fd = memfd_create("answer", MFD_CLOEXEC);
+
+		assert_int_equal(write(fd, text, rows[i].size), rows[i].size);
+		unit_keeper.site = (struct ask){ .pid = 4242, .fd = fd, .r = -EINPROGRESS };
+		ask_end(&unit_keeper, 4242, rows[i].status);
+		assert_int_equal(unit_keeper.site.r, rows[i].want);
+		assert_int_equal(unit_keeper.site.fd, -1);
+		assert_int_equal(fcntl(fd, F_GETFD), -1);
+	}
+	unit_keeper.site.r = 0;
+	assert_int_equal(strlen(ask_get_site(&unit_keeper)->log_file),
+			 sizeof(ask_get_site(&unit_keeper)->log_file) - 1);
+	unit_keeper.site = (struct ask){ .fd = -1 };
+}
+
 static pid_t start_sleeper(void)
 {
 	pid_t pid = fork();
@@ -844,6 +879,7 @@ int main(int argc, char **argv)
 		TEST(test_a_clean_up_has_helpers_of_the_user_that_root_sees),
 		TEST(test_the_owner_may_be_known_later),
 		TEST(test_an_answer_is_judged_once),
+		TEST(test_an_answer_has_its_size),
 		TEST(test_what_root_asks_is_not_ended_with_the_children),
 	};
 
