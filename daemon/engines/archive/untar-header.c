@@ -172,7 +172,7 @@ static bool is_number(const unsigned char *p, size_t n)
 }
 
 /* libarchive recognizes a tar by these fields of its first header. If it has to read a member that
- * comes after such a block, that block is the first header that it gets. */
+ * comes after such a block, or a sparse one, that block is the first header that it gets. */
 static bool is_recognized(const struct raw *raw)
 {
 	return is_number(raw->mode, sizeof(raw->mode)) && is_number(raw->uid, sizeof(raw->uid)) &&
@@ -199,8 +199,10 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	if (kind == UNTAR_FOREIGN || !untar_header_read_number(raw->size, &h->size) ||
 	    h->size > MAX_SIZE)
 		return UNTAR_FOREIGN;
+	if (kind != UNTAR_MEMBER && !is_recognized(raw))
+		return UNTAR_FOREIGN;
 	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE)
-		return is_recognized(raw) ? kind : UNTAR_FOREIGN;
+		return kind;
 	if (!read_name(raw, h) || !read_octal(raw->mode, sizeof(raw->mode), &mode) ||
 	    !read_time(raw->mtime, &h->mtime))
 		return UNTAR_FOREIGN;
