@@ -1,6 +1,7 @@
 /*
- * While members are added, entries are found by a hash (archive-table.h). At the end they are
- * sorted by directory and name, and a directory's entries are then found by bisection.
+ * While members are added, names that do not arrive in order are found by a hash (archive-table.h).
+ * At the end, entries are sorted by directory and name, and a directory's entries are then found by
+ * bisection.
  */
 #include "daemon/engines/archive/archive-index.h"
 

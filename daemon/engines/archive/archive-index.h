@@ -46,7 +46,7 @@ struct archive_record {
 	int64_t mtime;
 	uint32_t parent;  /* number of the parent; the root's parent is the root */
 	uint32_t number;  /* 1 or more; hard links have the same number */
-	uint32_t n_links; /* until the index is finished: see archive-index.c */
+	uint32_t n_links; /* until the index is finished: see archive-table.h */
 	uint32_t crc;	  /* file of a zip: checksum of the data; sparse file: number of pieces */
 } __attribute__((packed, aligned(4)));
 #define ARCHIVE_INDEX_OFFSETS ((UINT64_C(1) << 48) - 1)

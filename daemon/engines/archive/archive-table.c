@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
@@ -17,9 +18,8 @@ enum {
 	TABLE_RECORDS_A_BUCKET = 2,
 	TABLE_STEP_PART = 8, /* the part of the present reservation that is added at once */
 	TABLE_MIN_STEP = 64 << 10,
-	TABLE_PAGE = 4096,
-	TABLE_FREED = 256 << 10, /* bytes of the old array that are freed at once */
-	TABLE_MIN_MOVED = 1 << 14,
+	TABLE_FREED = 256 << 10,  /* bytes of the old array that are freed at once */
+	TABLE_MIN_COPIED = 40000, /* for fewer, the spare bytes are less than TABLE_FREED */
 };
 
 /* ---- memory ---- */
@@ -319,17 +319,18 @@ static void move_inside(struct archive_table *t)
 static bool may_copy(const struct archive_table *t)
 {
 	const size_t size = sizeof(*t->records), spare = ARCHIVE_INDEX_ENTRY - 1 - size;
-	_cleanup_(freep) bool *is_used = calloc(t->n * size / TABLE_PAGE + 1, sizeof(*is_used));
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	_cleanup_(freep) bool *is_used = calloc(t->n * size / page + 1, sizeof(*is_used));
 	uint64_t used = 0;
 
 	for (size_t i = 0; i < t->n && is_used; i++) {
 		size_t to = t->records[i].n_links * size;
 
-		for (size_t k = to / TABLE_PAGE; k <= (to + size - 1) / TABLE_PAGE; k++) {
+		for (size_t k = to / page; k <= (to + size - 1) / page; k++) {
 			used += !is_used[k];
 			is_used[k] = true;
 		}
-		if (used * TABLE_PAGE > t->n * spare + i * size / TABLE_FREED * TABLE_FREED)
+		if (used * page > t->n * spare + i * size / TABLE_FREED * TABLE_FREED)
 			return false;
 	}
 	return is_used;
@@ -352,11 +353,12 @@ void archive_table_move(struct archive_table *t)
 {
 	struct archive_array a = { 0 };
 
-	if (t->n < TABLE_MIN_MOVED || !may_copy(t) ||
+	if (t->n < TABLE_MIN_COPIED || !may_copy(t) ||
 	    resize(&a, t->n, sizeof(*t->records), NULL) < 0) {
 		move_inside(t);
 		return;
 	}
+	madvise(a.data, a.size, MADV_NOHUGEPAGE); /* a huge page would count as 512 pages */
 	copy(t, a.data);
 	clear(&t->record_array);
 	t->record_array = a;

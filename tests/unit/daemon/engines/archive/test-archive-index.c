@@ -201,18 +201,25 @@ static uint64_t take_peak(void)
 
 #define N_MANY 400000u
 
+/* Writes the path of a member. step: 0: 400 directories take turns. */
+static int print_path(char path[static 64], uint32_t i, uint32_t step)
+{
+	uint32_t k = step > 0 ? i * step % N_MANY : i;
+
+	return snprintf(path, 64, "%03u/%08u", step > 0 ? k / 1000 : k % (N_MANY / 1000), k);
+}
+
 /* Files in directories of a thousand, and hard links where they are asked for. step: 1: in their
- * order; a large prime number: in no order. */
+ * order; a large prime number: in no order; 0: see print_path(). */
 static uint64_t add_many(struct archive_index *x, uint32_t step, unsigned n_links)
 {
 	uint64_t names = 0;
 	char path[64], to[64];
 
 	for (uint32_t i = 0; i < N_MANY; i++) {
-		uint32_t k = i * step % N_MANY;
 		bool is_link = n_links > 0 && i % n_links == 1;
 
-		names += (uint64_t)snprintf(path, sizeof(path), "%03u/%08u", k / 1000, k) - 4;
+		names += (uint64_t)print_path(path, i, step) - 4;
 		assert_int_equal(add(x, is_link ? MEMBER_HARDLINK : MEMBER_FILE, path, to, i), 0);
 		if (!is_link)
 			memcpy(to, path, sizeof(to));
@@ -225,9 +232,7 @@ static void check_places_of_many(const struct archive_index *x, uint32_t step)
 	char path[64];
 
 	for (uint32_t i = 0; i < N_MANY; i++) {
-		uint32_t k = i * step % N_MANY;
-
-		snprintf(path, sizeof(path), "%03u/%08u", k / 1000, k);
+		print_path(path, i, step);
 		assert_int_equal(look(x, path)->start, i);
 	}
 }
@@ -259,6 +264,7 @@ static void test_the_memory_of_many_entries_is_reserved(void **state)
 	for (unsigned n_links = 0; n_links < 8; n_links += 4) {
 		check_memory_of_many(7919, n_links);
 		check_memory_of_many(1, n_links);
+		check_memory_of_many(0, n_links);
 	}
 }
 
