@@ -10,8 +10,8 @@
  * threads need no proof.
  *
  * If the file is in the page cache, reads take no time, and each header is a read of its own. Then
- * the threads compute no checksums, except to find the first header of a segment, because the walk
- * computes them again.
+ * the threads compute checksums only to find a header, in a segment or in the content of a member,
+ * because the walk computes them again.
  */
 #include "daemon/engines/archive/tar-ahead.h"
 
@@ -43,6 +43,7 @@ enum {
 	AHEAD_MAX_WAITS = 50, /* waits of TAR_AHEAD_WAIT_MS without a read of the thread */
 	AHEAD_PATH_SIZE = 32,
 	AHEAD_END_MS = 1000, /* time for the threads to end */
+	AHEAD_FIRST = 1,     /* number of the first segment; 0 is that of a chain_end not known */
 };
 
 /* Where the chain of headers in a segment has led. */
@@ -57,17 +58,17 @@ struct tar_ahead {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool closed;
-	uint64_t claimed;	 /* bytes of the file before this are in segments */
-	size_t first, next;	 /* the walk's segment and the next one, modulo n_segments */
-	size_t piece;		 /* piece of the first segment that is needed next */
-	uint64_t n_known, n_not; /* requested headers that were known, and that were not */
+	uint64_t claimed;   /* bytes of the file before this are in segments */
+	size_t first, next; /* the walk's segment and the next one, modulo n_segments */
 	size_t n_threads, n_running, n_segments;
 	bool is_given_up; /* no thread takes segments, so the walk does not wait for them */
+	bool is_orphan;	  /* the last thread frees everything */
 	/* only for the walk: */
-	struct segment *held; /* the first segment, if it is complete; NULL: ask */
-	unsigned n_waits;     /* waits for the first segment without a read */
-	uint64_t seen_reads;  /* number of its reads at the last wait */
-	bool is_orphan;	      /* the last thread frees everything */
+	size_t piece;		 /* piece of the first segment that is needed next */
+	uint64_t n_known, n_not; /* requested headers that were known, and that were not */
+	struct segment *held;	 /* the first segment, if it is complete; NULL: ask */
+	unsigned n_waits;	 /* waits for the first segment without a read */
+	uint64_t seen_reads;	 /* number of its reads at the last wait */
 	struct segment *segments[2 * AHEAD_MAX_THREADS];
 	struct chain_end ends[2 * AHEAD_MAX_THREADS]; /* modulo n_segments */
 };
@@ -103,7 +104,7 @@ static void explore(struct tar_ahead *a, struct segment *s, struct reader *reade
 {
 	struct explorer e = { .common = &a->common, .reader = reader, .segment = s, .at = s->from };
 
-	if (a->common.options.is_fast && s->number > 0) {
+	if (a->common.options.is_fast && s->number > AHEAD_FIRST) {
 		e.searched = UNTAR_BLOCK;
 		e.is_blind = atomic_load(&a->common.mean) > AHEAD_MAX_MEAN;
 	}
@@ -247,13 +248,15 @@ static void *ahead_thread(void *arg)
 		pthread_mutex_lock(&a->lock);
 		give_back(a, s, &end);
 	}
+	pthread_mutex_unlock(&a->lock);
+	if (reader.fd != shared) /* before the walk knows that the thread has ended */
+		close(reader.fd);
+	pthread_mutex_lock(&a->lock);
 	is_last = --a->n_running == 0 && a->is_orphan;
 	pthread_cond_broadcast(&a->changed);
 	pthread_mutex_unlock(&a->lock);
 	if (is_last)
 		destroy(a);
-	if (reader.fd != shared)
-		close(reader.fd);
 	return NULL;
 }
 
@@ -287,6 +290,7 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 	a->common.max_data = (size_t)UNTAR_BLOCK *
 			     (options->is_fast ? EXPLORE_MAX_BLOCKS : AHEAD_BLOCKS);
 	a->claimed = at;
+	a->first = a->next = AHEAD_FIRST;
 	atomic_init(&a->common.at, at);
 	atomic_init(&a->common.mean, mean);
 	pthread_mutex_init(&a->lock, NULL);

@@ -21,8 +21,8 @@ struct tar_ahead_options {
 				* the size of members */
 	unsigned n_threads;
 	bool nested; /* members that are archives have headers, too */
-	/* Reads take no time: the threads read no more than the headers, and stop if reads become
-	 * slow. */
+	/* Reads take no time: the threads read the headers and little else, and stop if reads
+	 * become slow. */
 	bool is_fast;
 };
 

@@ -15,7 +15,8 @@ enum {
 	EXPLORE_MIN_SEARCH = 1 << 20,
 };
 
-static bool fill(struct explorer *e, size_t want)
+/* only_cached: the file system is not asked for content that is not in memory. */
+static bool fill(struct explorer *e, size_t want, bool only_cached)
 {
 	const struct tar_ahead_options *o = &e->common->options;
 	uint64_t begin;
@@ -31,11 +32,11 @@ static bool fill(struct explorer *e, size_t want)
 		want = (size_t)(o->size - e->at);
 	e->buf_at = e->at;
 	e->buf_size = 0;
-	if (o->is_fast && e->searched > 0) {
+	if (only_cached) {
 		n = cached_read(e->reader->fd, e->reader->buf, want, e->at);
-		e->is_blind = n < UNTAR_BLOCK;
 		e->buf_size = n > 0 ? (size_t)n : 0;
-		return !e->is_blind;
+		e->is_blind = e->searched > 0 && e->buf_size < UNTAR_BLOCK;
+		return e->buf_size >= UNTAR_BLOCK;
 	}
 	begin = read_timer_begin(&e->reader->timer);
 	do
@@ -62,12 +63,12 @@ static size_t get_read_size(const struct explorer *e)
 
 /* Returns the block at e->at. NULL: the file ends or cannot be read; the walk will get the same
  * result. */
-static const unsigned char *get_block(struct explorer *e)
+static const unsigned char *get_block(struct explorer *e, bool only_cached)
 {
 	if (e->common->options.size - e->at < UNTAR_BLOCK)
 		return NULL;
 	if ((e->at < e->buf_at || e->at - e->buf_at + UNTAR_BLOCK > e->buf_size) &&
-	    !fill(e, get_read_size(e)))
+	    !fill(e, get_read_size(e), only_cached))
 		return NULL;
 	return e->reader->buf + (e->at - e->buf_at);
 }
@@ -98,7 +99,7 @@ static bool keep_body(struct explorer *e, uint64_t size)
 	bool ok = true;
 
 	for (uint64_t done = 0; done < size && ok; done += UNTAR_BLOCK) {
-		block = get_block(e);
+		block = get_block(e, false);
 		ok = block && keep_block(e, block);
 	}
 	return ok;
@@ -110,12 +111,13 @@ static bool is_over(const struct explorer *e)
 }
 
 /* Goes to the block after a member's headers: the next header, which is in its content if this is
- * an archive. */
+ * an archive. Where reads take no time, content that is not in memory is left to the walk, which
+ * looks only into members whose names promise an archive. */
 static void pass_member(struct explorer *e, uint64_t size)
 {
 	uint64_t end = e->at + (size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
 	bool looks = e->common->options.nested && size >= UNTAR_BLOCK;
-	const unsigned char *block = looks ? get_block(e) : NULL;
+	const unsigned char *block = looks ? get_block(e, e->common->options.is_fast) : NULL;
 	struct untar_header h = { 0 };
 
 	e->n_usual = e->n_headers < EXPLORE_PAGE / UNTAR_BLOCK ? e->n_headers
@@ -131,7 +133,8 @@ static void pass_member(struct explorer *e, uint64_t size)
 static bool explore_block(struct explorer *e)
 {
 	struct untar_header h = { 0 };
-	const unsigned char *block = get_block(e);
+	bool searches = e->common->options.is_fast && e->searched > 0;
+	const unsigned char *block = get_block(e, searches);
 	enum untar_kind kind;
 	uint64_t left;
 

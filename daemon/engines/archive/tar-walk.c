@@ -9,8 +9,8 @@
  *
  * Threads read headers ahead (tar-ahead.h), and the walk takes the headers from there. The threads
  * also find the headers of archives in the archive. If reads are slow, many threads are used. If
- * reads take no time and members are large, a few threads are used, which read no more than the
- * headers.
+ * reads take no time and members are large, a few threads are used, which read little more than
+ * the headers.
  */
 #include "daemon/engines/archive/tar-walk.h"
 
@@ -56,8 +56,8 @@ struct tar_walk {
 	size_t size;		 /* size of the next piece */
 	struct tar_ahead *ahead; /* NULL: not used */
 	bool tried;		 /* it was used, and is not tried again */
-	struct read_timer timer; /* of the walk's own reads */
 	bool tried_fast;	 /* the same for reads that take no time */
+	struct read_timer timer; /* of the walk's own reads */
 	unsigned n_fast;	 /* own reads */
 	uint64_t mean;		 /* recent mean distance between headers in bytes */
 	uint64_t passed;	 /* end of the content that was skipped last */
@@ -146,7 +146,7 @@ static void start_threads(struct tar_walk *w, bool is_fast)
 }
 
 /* Returns true if each header needs a read that takes no time. */
-static bool is_fast(const struct tar_walk *w)
+static bool has_fast_reads(const struct tar_walk *w)
 {
 	return w->options.is_fast ||
 	       (w->n_fast >= WALK_FAST && w->mean >= WALK_LARGE && memory_count_cpus() > 1);
@@ -163,7 +163,7 @@ static void start_ahead(struct tar_walk *w)
 	if (is_slow) {
 		w->tried = true;
 		start_threads(w, false);
-	} else if (!w->tried_fast && is_fast(w)) {
+	} else if (!w->tried_fast && has_fast_reads(w)) {
 		w->tried_fast = true;
 		start_threads(w, true);
 	}
