@@ -165,10 +165,8 @@ int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
 		return -EOPNOTSUPP;
 	}
 	r = pipe_grow(p, n_slots);
-	if (r < 0) {
-		pipe_keep(steal_ptr(p));
+	if (r < 0) /* is closed, so that the next reader gets a larger one */
 		return r;
-	}
 	r = write(p->fds[1], head, head_size) == (ssize_t)head_size ? 0 : -EOPNOTSUPP;
 	for (size_t i = 0; i < n_spans && r == 0; i++)
 		r = pipe_fill(p, fd, spans[i].offset, spans[i].size);
