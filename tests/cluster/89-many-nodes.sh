@@ -111,7 +111,7 @@ many_configure_again() {
 }
 
 # Three of them are switched off. The script does not begin; status about all nodes has a line for
-# each reason.
+# each dataset and reason.
 job_with_failing_nodes() {
 	local id out node
 
@@ -131,9 +131,9 @@ job_with_failing_nodes() {
 	wait_until 60 many_is_over "$id"
 	out=$(many_output "$id" 2>&1)
 	echo "$out"
-	assert_eq 1 "$(grep -c '^stagectl: n17: .*for repair$' <<<"$out")" "lines of the one reason"
-	assert_eq 1 "$(grep -cE '^stagectl: n18, n19: .*for cooling$' <<<"$out")" "lines of the other"
-	assert_le "$(wc -l <<<"$out")" 6 "lines"
+	assert_eq 2 "$(grep -cE '^[mt] failed on 1 node \(n17\): .*for repair$' <<<"$out")" "lines of the one reason"
+	assert_eq 2 "$(grep -cE '^[mt] failed on 2 nodes \(n18, n19\): .*for cooling$' <<<"$out")" "lines of the other"
+	assert_le "$(wc -l <<<"$out")" 7 "lines"
 	for node in n17 n18 n19; do
 		many_configure_again $node
 	done
