@@ -111,7 +111,7 @@ test_run_interrupted_cleans_up() {
 	local pid
 
 	gate_close n1
-	as_on alice n1 stagectl run --stage-data="t=/srv/pfs/gate/many.tar" -- echo begun >"$work/out" 2>&1 &
+	as_on alice n1 env --default-signal=INT stagectl run --stage-data="t=/srv/pfs/gate/many.tar" -- echo begun >"$work/out" 2>&1 &
 	wait_until 10 on n1 pgrep -x stagingd
 	on n1 pkill -INT -x stagectl
 	gate_open n1
