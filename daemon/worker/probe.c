@@ -145,13 +145,12 @@ static bool is_nothing(const void *data, size_t size)
 {
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain;
-	const void *piece;
 
 	if (stream_new_memory(&in, data, size, 0) < 0 ||
 	    decode_decompress(&plain, in, FILTER_NONE, NULL) < 0)
 		return false;
 	in = plain;
-	return stream_next(in, &piece, NULL) == 0;
+	return true;
 }
 
 /* Returns the format inside the compression that begins at `from`, and adds its first headers to
@@ -159,7 +158,7 @@ static bool is_nothing(const void *data, size_t size)
 static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 				     struct tar_sample *sample, enum facts_format broken)
 {
-	enum facts_filter filter = facts->filter;
+	enum facts_filter filter = facts->filter, only = FILTER_NONE;
 	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
 	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
 	_cleanup_(stream_closep) struct stream *in = NULL;
@@ -174,7 +173,10 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	packed = (size_t)n;
-	if (decode_decompress(&plain, in, filter, NULL) < 0)
+	/* of these three, extraction removes one layer; libarchive removes all of the others */
+	if (filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4)
+		only = filter;
+	if (decode_decompress(&plain, in, only, NULL) < 0)
 		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
 	while (filled < PROBE_PEEK_SIZE && (n = stream_next(in, &piece, NULL)) > 0) {
@@ -183,8 +185,8 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		filled += take;
 	}
 	tar_sample_add(sample, block, filled, 0);
-	if (filled == 0 && n == 0) {
-		if (!is_whole || !is_nothing(data, packed))
+	if (filled == 0 && n == 0 && is_whole) {
+		if (!is_nothing(data, packed))
 			return broken;
 		facts->other = &magic_nothing_compressed;
 		return FORMAT_PLAIN;
@@ -197,7 +199,7 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		filled = MAGIC_SIZE;
 	if (magic_get_format(block, filled) == FORMAT_TAR)
 		return FORMAT_TAR;
-	if (magic_get_filter(block, filled) != FILTER_NONE)
+	if (only != FILTER_NONE && magic_get_filter(block, filled) != FILTER_NONE)
 		facts->other = &magic_compressed_twice;
 	/* a zip or an image that is compressed again counts as a file */
 	return FORMAT_PLAIN;

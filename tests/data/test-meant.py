@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 """Files whose meaning is not clear from the name: files that are archives inside, and archives
 that the tools of other projects read. If there is such a tool, its result is the expected one."""
-import base64
 import bz2
 import functools
 import gzip
 import io
 import lzma
 import os
-import random
 import re
-import resource
 import shutil
 import struct
 import subprocess
@@ -148,44 +145,6 @@ def test_what_stands_in_the_place_of_an_archive_is_named():
     remove(base)
 
 
-# libarchive's test_read_filter_gzip_recursive: gzip data that unpacks to itself
-ENDLESS = base64.b64decode(
-    "H4sIAVAt7/c8AHD/AAD/H4sICQBkQAnr/3MJGwBw/wAA/x+LCAgIAFEACQkcAHD/AAD/H4sIEf8H/+/3PABw/wAA/x+LCAkAZEAJ6/9z7hsAcP"
-    "8AAP8fiwgICABRAAkJHABw/wAA/x+LCBH/B///6wEJdxH/B///cwkbAHD/AAD/H4sICAgAUQAJCRwAcP8AAP8fiwgR/wf/7/c8AHD/AAD/H4sI"
-    "CQBkQAnr/zwAcP8AAP8fiwgJAGRACev/c+5jaGEBCXcR/wf//3MJGwBw/wAA/x+LCAgIAFEACQkcAHD/AAD/H4sIEf8H/+/3PABw/wAA/x+LCA"
-    "kAZEAJ6/88gcPCw8PDw8PDw8PBw8PDw8PDw8PDw8Plw8PDiAEAw0OfCAtdw8M=")
-
-
-def test_layers_without_an_end_take_no_time():
-    """Fails where libarchive looks for the layers below the first: 25 of them took a minute of CPU time."""
-    base = scratch()
-    for name, data in (("gz", ENDLESS), ("xz", lzma.compress(ENDLESS)), ("bz2", bz2.compress(ENDLESS)),
-                       ("lzma", lzma.compress(ENDLESS, format=lzma.FORMAT_ALONE)), ("Z", compress(ENDLESS))):
-        write(f"{base}/x.tar.{name}", data)
-        for options in "", "::method=extract":
-            with Worker(f"x={base}/x.tar.{name}{options}", limits=lambda: resource.setrlimit(resource.RLIMIT_CPU, (4, 4))) as w:
-                text = w.error()["text"]
-            assert "compressed twice" in text and "unpack it once" in text, (name, text)
-    remove(base)
-
-
-def test_damage_at_the_beginning_is_called_that():
-    """Of a file that the probe reads only in part. Fails where it takes an error before the first byte for no content."""
-    base = scratch()
-    data = tar(member(b"f", random.Random(1).randbytes(2 << 20)))
-    damaged = {}
-    for name, pack in (("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)):
-        packed = bytearray(pack(data))
-        packed[24:48] = bytes(24)
-        damaged[name] = bytes(packed)
-    for name, data in damaged.items():
-        write(f"{base}/x.tar.{name}", data)
-        with Worker(f"x={base}/x.tar.{name}") as w:
-            text = w.error()["text"]
-        assert "is damaged" in text and "unpack it in the job" not in text, (name, text)
-    remove(base)
-
-
 def test_a_part_of_a_split_archive_is_called_that():
     """Fails where the user is advised to unpack the first part, and the others are copied without a word."""
     base = scratch()
@@ -259,10 +218,9 @@ def test_nothing_compressed_is_not_called_cut_off():
             assert "is compressed, with nothing in it" in text and "make or copy it again" in text, (name, text)
         with Worker(f"x={base}/x.tar.{name}::method=copy") as w:
             w.ready()
-    for cut in gzip.compress(b"")[:-1], gzip.compress(b"")[:8]:
-        write(f"{base}/x.tar.gz", cut)
-        with Worker(f"x={base}/x.tar.gz") as w:
-            assert "is cut off" in w.error()["text"], cut
+    write(f"{base}/x.tar.gz", gzip.compress(b"")[:-1])
+    with Worker(f"x={base}/x.tar.gz") as w:
+        assert "is cut off" in w.error()["text"]
     remove(base)
 
 

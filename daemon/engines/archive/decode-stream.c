@@ -11,7 +11,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/archive-late.h"
 #include "daemon/engines/archive/decode-error.h"
@@ -89,53 +88,38 @@ static void decompress_close(struct stream *s)
 	free(u);
 }
 
-static const int codes[] = {
-	[FILTER_GZIP] = ARCHIVE_FILTER_GZIP,   [FILTER_ZSTD] = ARCHIVE_FILTER_ZSTD,
-	[FILTER_LZ4] = ARCHIVE_FILTER_LZ4,     [FILTER_XZ] = ARCHIVE_FILTER_XZ,
-	[FILTER_BZIP2] = ARCHIVE_FILTER_BZIP2, [FILTER_LZMA] = ARCHIVE_FILTER_LZMA,
-	[FILTER_LZIP] = ARCHIVE_FILTER_LZIP,
-};
-
-/* Attack: data that unpacks to compressed data again and again. libarchive removes up to 25 layers
- * if it looks for them, and needs a minute of CPU time for these. It looks only for layers of
- * compress (.Z), because archive_read_append_filter() crashes with these. */
-static int support_filters(struct archive *a, enum facts_filter only)
+/* Attack: gzip data that unpacks to itself. libarchive removes up to 25 layers, and needs a minute
+ * of CPU time for these. */
+static void support_filters(struct archive *a, enum facts_filter only)
 {
-	if (only != FILTER_NONE && only < ARRAY_SIZE(codes))
-		return archive_read_append_filter(a, codes[only]);
-	if (only == FILTER_COMPRESS)
-		return archive_read_support_filter_compress(a);
-	archive_read_support_filter_gzip(a);
-	archive_read_support_filter_zstd(a);
-	archive_read_support_filter_lz4(a);
-	archive_read_support_filter_xz(a);
-	archive_read_support_filter_bzip2(a);
-	archive_read_support_filter_lzma(a); /* liblzma reads all three */
-	archive_read_support_filter_lzip(a);
-	archive_read_support_filter_compress(a);
-	return ARCHIVE_OK;
+	if (only == FILTER_GZIP) {
+		archive_read_append_filter(a, ARCHIVE_FILTER_GZIP);
+	} else if (only == FILTER_ZSTD) {
+		archive_read_append_filter(a, ARCHIVE_FILTER_ZSTD);
+	} else if (only == FILTER_LZ4) {
+		archive_read_append_filter(a, ARCHIVE_FILTER_LZ4);
+	} else {
+		archive_read_support_filter_gzip(a);
+		archive_read_support_filter_zstd(a);
+		archive_read_support_filter_lz4(a);
+		archive_read_support_filter_xz(a);
+		archive_read_support_filter_bzip2(a);
+		archive_read_support_filter_lzma(a); /* liblzma reads all three */
+		archive_read_support_filter_lzip(a);
+		archive_read_support_filter_compress(a);
+	}
 }
 
-/* Opens the content. *emptyp: there is none. If libarchive does not look for layers, it calls data
- * that it cannot read empty, too. Then it has an error after it opened the data, or it has read
- * nothing. */
-static int open_content(struct decompress *u, enum facts_filter only, bool *emptyp)
+static struct archive *new_decompress_archive(enum facts_filter only)
 {
-	struct archive_entry *entry;
-	int r = support_filters(u->a, only);
+	struct archive *a = archive_read_new();
 
-	if (r < ARCHIVE_WARN)
-		return r;
-	archive_read_support_format_raw(u->a);
-	archive_read_support_format_empty(u->a); /* without it, empty content would be an error */
-	r = archive_read_open(u->a, u, NULL, decompress_read, NULL);
-	if (r == ARCHIVE_OK && only != FILTER_NONE && archive_errno(u->a))
-		return ARCHIVE_FATAL;
-	if (r == ARCHIVE_OK)
-		r = archive_read_next_header(u->a, &entry);
-	*emptyp = r == ARCHIVE_EOF && !archive_errno(u->a) && !u->in_error.code &&
-		  (only == FILTER_NONE || archive_filter_bytes(u->a, -1) > 0);
-	return *emptyp ? ARCHIVE_OK : r;
+	if (!a)
+		return NULL;
+	support_filters(a, only);
+	archive_read_support_format_raw(a);
+	archive_read_support_format_empty(a); /* without it, empty content would be an error */
+	return a;
 }
 
 int decode_decompress(struct stream **sp, struct stream *in, enum facts_filter only,
@@ -143,16 +127,20 @@ int decode_decompress(struct stream **sp, struct stream *in, enum facts_filter o
 {
 	static const struct stream_ops ops = { decompress_next, decompress_close };
 	struct decompress *u = calloc(1, sizeof(*u));
+	struct archive_entry *entry;
 	int r;
 
-	if (!u || !(u->a = archive_read_new())) {
+	if (!u || !(u->a = new_decompress_archive(only))) {
 		free(u);
 		return decode_error_new(err);
 	}
 	u->stream.ops = &ops;
 	u->in = in;
-	r = open_content(u, only, &u->is_empty);
-	if (r != ARCHIVE_OK) {
+	r = archive_read_open(u->a, u, NULL, decompress_read, NULL);
+	if (r == ARCHIVE_OK)
+		r = archive_read_next_header(u->a, &entry);
+	u->is_empty = r == ARCHIVE_EOF && !archive_errno(u->a) && !u->in_error.code;
+	if (r != ARCHIVE_OK && !u->is_empty) {
 		r = decode_take_error(u->a, &u->in_error, err);
 		archive_read_free(u->a);
 		free(u);

@@ -23,8 +23,8 @@ bool decode_is_available(void);
 /*
  * Makes a stream of the decompressed content of `in`: gzip, zstd, lz4, xz, bzip2, lzma, lzip, also
  * several frames one after the other. in is consumed on success. A stream that ends early is an
- * error. Data after the end of the compressed data is not checked. only: removes this layer
- * and no other; FILTER_NONE removes all layers.
+ * error. Data after the end of the compressed data is not checked. only: FILTER_GZIP, FILTER_ZSTD
+ * or FILTER_LZ4 removes this layer and no other; FILTER_NONE removes all layers.
  */
 int decode_decompress(struct stream **sp, struct stream *in, enum facts_filter only,
 		      struct error *err);

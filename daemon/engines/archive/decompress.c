@@ -134,7 +134,7 @@ static int checked_new(struct stream **sp, struct stream *in, enum facts_filter 
 		return error_set(err, ENOMEM, "out of memory");
 	r = tap_new(&c->tap, in, err);
 	if (r == 0)
-		r = decode_decompress(&c->in, &c->tap->stream, filter, err);
+		r = decode_decompress(&c->in, &c->tap->stream, FILTER_NONE, err);
 	if (r < 0) {
 		free(c->tap);
 		free(c);
