@@ -115,7 +115,7 @@ void client_args_read_script(struct client_args *args, const char *text)
 }
 
 /* clang-format off */
-/* sbatch(1), salloc(1) and srun(1), INPUT ENVIRONMENT VARIABLES. Not each option has a variable, and
+/* sbatch(1), salloc(1) and srun(1), INPUT ENVIRONMENT VARIABLES. Some options have no variable, and
  * a variable of one client is not one of the others. */
 static const struct {
 	const char *client, *variable, *option;

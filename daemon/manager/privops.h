@@ -53,7 +53,8 @@ struct privops_spawn {
 
 /* Starts a child, which waits for privops_go(). No other child may be started before that, because
  * the first one would end. Returns its pid or -errno. The child's exit status is stored until
- * privops_next_exit() or privops_wait() takes it. -EAGAIN: too many statuses were not taken. */
+ * privops_next_exit() or privops_wait() takes it. -EAGAIN: too many statuses were not taken, or
+ * the keeper has PRIVOP_MAX_CHILDREN children. */
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp);
 int privops_go(bool go);
 

@@ -90,7 +90,8 @@ int decode_error_set(int e, const char *text, struct error *err)
 		return refuse_wrong_size(text, err);
 	if (!strcmp(text, "Special header too large"))
 		return refuse_special_header(err);
-	/* lower case, because it is inside a sentence, except for "ZIP"; some texts have a line end */
+	/* The text is inside a sentence, so it begins in lower case, except for "ZIP". Some texts
+	 * have a line end. */
 	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%.*s",
 			 text[0] && strutil_lower(text[1]) == text[1] ? strutil_lower(text[0])
 								      : text[0],
