@@ -2031,10 +2031,11 @@ class Packing(unittest.TestCase):
         with tarfile.open(f"{self.top}/x.tar", "w") as t:
             t.add(self.src, "src")
         before = self.others()
+        env = environment(STAGE_LIBEXEC_DIR=os.path.dirname(os.environ["STAGE_INDEX"]))
         for args in ["pack", self.src, self.out], ["pack", "--shards", "1M", self.src, self.out], ["index", f"{self.top}/x.tar"]:
             if args == ["pack", self.src, self.out] and not shutil.which("mksquashfs"):
                 continue
-            r = subprocess.run([STAGECTL, *args], timeout=60, capture_output=True, text=True, env=environment(),
+            r = subprocess.run([STAGECTL, *args], timeout=60, capture_output=True, text=True, env=env,
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
             self.assertEqual(r.returncode, 1, args)
             self.assertRegex(r.stderr, r"(?m)^stagectl: .*(File too large|File size limit exceeded).*; raise the limit on the size of "
