@@ -419,10 +419,12 @@ ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean, const un
 	size_t n = 0;
 	bool waits;
 
-	atomic_store_explicit(&a->common.mean, mean, memory_order_relaxed);
-	atomic_store_explicit(&a->common.at, at, memory_order_relaxed);
+	/* The threads are not told of places in a complete segment: none of them works on it, and
+	 * each change of these numbers makes their next look at them wait for the memory. */
 	if (a->held && at >= a->held->from && at < a->held->end)
 		return (ssize_t)find_piece(a, a->held, at, datap);
+	atomic_store_explicit(&a->common.mean, mean, memory_order_relaxed);
+	atomic_store_explicit(&a->common.at, at, memory_order_relaxed);
 	pthread_mutex_lock(&a->lock);
 	pass_segments(a, at);
 	s = find_segment(a, at, &waits);

@@ -15,6 +15,14 @@ enum {
 	EXPLORE_MIN_SEARCH = 1 << 20,
 };
 
+/* Only this thread writes the number. */
+static void count_read(struct segment *s)
+{
+	uint64_t n = atomic_load_explicit(&s->n_reads, memory_order_relaxed);
+
+	atomic_store_explicit(&s->n_reads, n + 1, memory_order_relaxed);
+}
+
 /* only_cached: the file system is not asked for content that is not in memory. */
 static bool fill(struct explorer *e, size_t want, bool only_cached)
 {
@@ -43,8 +51,9 @@ static bool fill(struct explorer *e, size_t want, bool only_cached)
 		n = pread(e->reader->fd, e->reader->buf, want, (off_t)e->at);
 	while (n < 0 && errno == EINTR);
 	read_timer_end(&e->reader->timer, begin);
-	atomic_fetch_add(&e->common->n_reads, n > 0);
-	atomic_fetch_add(&e->segment->n_reads, 1);
+	count_read(e->segment);
+	if (!o->is_fast)
+		atomic_fetch_add(&e->common->n_reads, n > 0);
 	e->buf_size = n > 0 ? (size_t)n : 0;
 	return e->buf_size >= UNTAR_BLOCK;
 }

@@ -24,8 +24,8 @@ struct explore_common {
 	/* offset of the walk, UINT64_MAX: the threads must end; and its mean distance between
 	 * headers */
 	_Atomic uint64_t at, mean;
-	_Atomic uint64_t n_reads;
-	_Atomic bool is_slow; /* see tar_ahead_is_slow() */
+	_Atomic uint64_t n_reads; /* if reads take time */
+	_Atomic bool is_slow;	  /* see tar_ahead_is_slow() */
 };
 
 /* Bytes of the file, which are in the segment's data. */
