@@ -68,7 +68,7 @@ int mounts_get_owner(int memory_fd, struct statx *st);
 /*
  * Repeats the mount on name at the same path in the mount namespace of the file ns_path, if the
  * path leads to the same directory there. Takes at most a second. Returns 0, also if there is no
- * such file, or -errno. -ENOSYS before Linux 5.6: an older kernel cannot move a mount to another
- * namespace, or open a path there without following links.
+ * such file, or -errno. -ENOSYS before Linux 5.2: an older kernel cannot copy a mount to another
+ * namespace.
  */
 int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err);

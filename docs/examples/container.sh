@@ -1,8 +1,8 @@
 #!/bin/bash
-# In a container (Apptainer) the data has to be bound. `stagectl env --apptainer` names all that
-# belongs to it, sources behind links included; the paths are the same on all nodes. Where the site
-# has [containers] Export=apptainer, all that is staged is bound without a word. By default,
-# Apptainer binds the working directory, too. --nv is for NVIDIA GPUs.
+# A container (Apptainer) sees the data only if its directory is bound. `stagectl env --apptainer`
+# prints all paths that have to be bound, including the targets of links. The paths are the same on
+# all nodes. If the site has set Export=apptainer in [containers], the directory is bound without
+# this option. By default, Apptainer also binds the working directory. --nv is for NVIDIA GPUs.
 #SBATCH --nodes=2 --ntasks-per-node=1 --mem=64G --time=1:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A directory is copied, here without the raw files, to the first of memory and local disk where it
-# fits.
+# A directory is copied to memory or, if it does not fit there, to the local disk. In this example,
+# the files *.raw are left out.
 #SBATCH --nodes=1 --mem=64G --time=1:00:00
 #SBATCH --stage-data=set=$HOME/data/set::exclude=*.raw
 

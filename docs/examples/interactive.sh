@@ -1,9 +1,9 @@
 #!/bin/bash
-# To be started on the login node: a shell on a compute node, which is there at once, while the data
-# comes behind. In it:
+# Start this script on the login node. It opens a shell on a compute node. The shell does not wait
+# for the data. In the shell, type:
 #
-#	stagectl wait                  # with a bar; the path when it is done
+#	stagectl wait                  # shows a progress bar, then prints the path
 #	ls $STAGE_DATA_PATH_IMAGES
 #
-# It goes with the shell.
+# The data is removed when the shell ends.
 salloc --nodes=1 --mem=64G --time=1:00:00 --stage-data="images=$HOME/data/images.tar" "$@" srun --pty bash

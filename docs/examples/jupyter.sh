@@ -1,6 +1,6 @@
 #!/bin/bash
-# A Jupyter server beside its data. The output says which tunnel to open; in the notebook the path
-# is os.environ["STAGE_DATA_PATH_IMAGES"].
+# A Jupyter server on the node that has the data. The job's output shows the ssh command for the
+# tunnel. In the notebook, the path of the data is os.environ["STAGE_DATA_PATH_IMAGES"].
 #SBATCH --nodes=1 --mem=64G --time=4:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# An LMDB is a directory with data.mdb in it: lmdb.open(path, readonly=True, lock=False).
+# An LMDB database is a directory with the file data.mdb. In Python, open it by
+# lmdb.open(path, readonly=True, lock=False).
 #SBATCH --nodes=1 --mem=128G --time=1:00:00
 #SBATCH --stage-data=train=$HOME/data/train.lmdb
 

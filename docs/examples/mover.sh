@@ -1,7 +1,8 @@
 #!/bin/bash
-# A file that compute nodes can't see, as in an archive: a job of yours on a node that does copies
-# it to scratch first, once, and this job waits for it.
-# Submit it by `stagectl submit mover.sh`; at sites with our cli_filter, by sbatch.
+# The file is on a file system that compute nodes cannot see, such as an archive. A mover, which is
+# another job of yours, first copies it to scratch, on a node that sees it. This job waits for the
+# mover. Submit this script with `stagectl submit mover.sh`, or with sbatch if the site has
+# installed the cli_filter of stage-data.
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --mem=16G

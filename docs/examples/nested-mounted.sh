@@ -1,9 +1,9 @@
 #!/bin/bash
-# A tar of tars, mounted where it lies: each inner tar is a directory of its name, nothing is
-# extracted, and the job needs no room for it. ImageNet's training tar has 138 GiB and 1.3 million
-# images; the index takes some 110 MiB of memory.
-# `stagectl index --nested $HOME/data/classes.tar`, once, saves each job the reading of the headers.
-# `tools/bench nested` measures this in small, beside extraction, an image and the files themselves.
+# A tar of tars, mounted in place: each inner tar is shown as a directory with the tar's name.
+# Nothing is extracted, so the job needs no space for the files. ImageNet's training tar has 138 GiB
+# and 1.3 million JPEG files; its index takes about 110 MiB of memory. Run this command once, so
+# that jobs do not have to read the headers: `stagectl index --nested $HOME/data/classes.tar`.
+# `tools/bench nested` compares this with extraction, an image and single files, on small data.
 #SBATCH --nodes=1 --ntasks-per-node=1 --mem=16G --time=1:00:00
 #SBATCH --stage-data=classes=$HOME/data/classes.tar::method=mount+nested
 

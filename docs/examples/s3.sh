@@ -1,6 +1,6 @@
 #!/bin/bash
-# All objects below a prefix, with your keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where you
-# submit, or ~/.aws/credentials.
+# All objects below a prefix, with your keys. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY when
+# you submit, or write the keys to ~/.aws/credentials.
 #SBATCH --nodes=1 --ntasks-per-node=1 --mem=64G --time=1:00:00
 #SBATCH --stage-data=images=s3://bucket/images/
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Several nodes: srun starts one torchrun on each, which finds the node's own copy. The path is the
-# same on all.
+# Several nodes: srun starts one torchrun on each node, which reads that node's own copy. The path
+# is the same on all nodes.
 #SBATCH --nodes=2 --ntasks-per-node=1 --mem=128G --time=1:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 

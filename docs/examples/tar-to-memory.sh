@@ -1,6 +1,6 @@
 #!/bin/bash
-# A tar (.tar, .tar.gz, .tar.zst, .tar.xz, ...) is unpacked into the memory of each node. The script
-# begins when it is there on all of them. What is in memory counts to --mem.
+# A tar (.tar, .tar.gz, .tar.zst, .tar.xz, ...) is extracted into the memory of each node. The
+# script begins when all nodes have the files. Data in memory counts towards --mem.
 #SBATCH --nodes=2 --ntasks-per-node=1 --mem=64G --time=1:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# One node, torchrun in the script: one copy of the data for all of its processes.
+# One node: the script starts torchrun, and all of its processes read the same copy of the data.
 #SBATCH --nodes=1 --mem=128G --time=1:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 

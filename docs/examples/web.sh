@@ -1,6 +1,6 @@
 #!/bin/bash
-# From the web, as far as the site allows: the archive is opened as it comes, and stored nowhere.
-# With verify= it is what it was.
+# From the web, if the site allows the address: the archive is extracted while it is downloaded, and
+# is not stored. With verify=, the dataset fails if the archive does not have this checksum.
 #SBATCH --nodes=1 --ntasks-per-node=1 --mem=64G --time=1:00:00
 #SBATCH --stage-data=images=https://data.example.org/images.tar::verify=sha256:0000000000000000000000000000000000000000000000000000000000000000
 
