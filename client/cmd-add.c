@@ -60,7 +60,7 @@ const struct cmd cmd_add = {
 	.args = "ITEM",
 	.summary = "stage one more dataset in this job, on this node",
 	.help = "ITEM is written as for --stage-data: [NAME=]SOURCE[:[DEST][:OPTION+OPTION]], see\n"
-		"stage-data(7). It returns at once; `stagectl wait NAME` waits.\n"
+		"stage-data(7). The command returns at once; `stagectl wait NAME` waits.\n"
 		"\n"
 		"Examples:\n"
 		"  stagectl add val=/p/scratch/proj/val.tar:shm && stagectl wait val\n"

@@ -80,7 +80,7 @@ const struct cmd cmd_doctor = {
 	.summary = "print what this node lacks for staging, and how to fix it",
 	.help = "Looks at the configuration and what it names, FUSE, helpers, kernel, memory, "
 		"cgroups, Slurm's\n"
-		"hooks, the plugin, slurmd and leftovers. \"warn\": a method or a safety net "
+		"hooks, the plugin, slurmd and leftovers. \"warn\": a method or a protection "
 		"is missing.\n"
 		"\"FAIL\": staging does not work. The line below says how to fix it. Run it as "
 		"root on "

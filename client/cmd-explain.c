@@ -451,13 +451,15 @@ static int cmd_explain_run(int argc, char **argv)
 
 const struct cmd cmd_explain = {
 	.name = "explain",
-	.args = "[NAME | ITEM] [--mem SIZE] [--json]",
+	.args = "[NAME | ITEM] [OPTION...]",
 	.summary = "print the plan for a dataset or an item, and the reasons",
 	.help = "For the NAME of a dataset of this job (default: all of them), prints what was "
 		"asked, which\n"
 		"rule of the site allowed it, what was found, what was chosen, and why. For an "
-		"ITEM as for\n"
-		"--stage-data, prints the same, anywhere, and stages nothing.\n"
+		"ITEM, which\n"
+		"is written as for --stage-data, prints what would be done, and stages nothing. "
+		"This also\n"
+		"works outside of a job.\n"
 		"\n"
 		"  --mem SIZE           plan for a job with that much memory, written as for "
 		"sbatch: a\n"
@@ -465,9 +467,9 @@ const struct cmd cmd_explain = {
 		"that it\n"
 		"                       has left, otherwise the memory of this machine)\n"
 		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
-		"  --epoch DURATION     the time to compute one epoch; prints from how many epochs "
-		"on\n"
-		"                       staging is faster\n"
+		"  --epoch DURATION     the time to compute one epoch; prints the smallest number "
+		"of\n"
+		"                       epochs for which staging is faster\n"
 		"  --rate SIZE          bytes a second that the source gives a node (default: the "
 		"rate\n"
 		"                       measured in this job, or the site's MaxRate)\n"

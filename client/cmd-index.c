@@ -54,7 +54,8 @@ const struct cmd cmd_index = {
 		"tar has changed: an index that does not fit is not used, and the job prints a "
 		"warning.\n"
 		"\n"
-		"  --nested   with the members of tars in it, for jobs that mount it with nested\n"
+		"  --nested   also index the members of the tars in TAR, for jobs with the option "
+		"nested\n"
 		"\n"
 		"Example:\n"
 		"  stagectl index /p/scratch/proj/train.tar\n",

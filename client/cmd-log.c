@@ -165,7 +165,7 @@ const struct cmd cmd_log = {
 		"the\n"
 		"datasets named. Each line begins with its time (UTC).\n"
 		"\n"
-		"  --all-nodes   of all nodes of the job; the node follows the time\n"
+		"  --all-nodes   the lines of all nodes of the job; the node follows the time\n"
 		"\n"
 		"Examples:\n"
 		"  stagectl log imagenet\n"

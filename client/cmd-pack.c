@@ -235,7 +235,7 @@ const struct cmd cmd_pack = {
 		"may end\n"
 		"                  in .tar\n"
 		"  --if-missing    do nothing if the result exists\n"
-		"  --force         replace an image OUT that exists; without it, that is an error\n"
+		"  --force         replace an image OUT that exists, which is an error otherwise\n"
 		"  --links follow  pack what links lead to, as cp -L copies it; the default is "
 		"--links keep\n"
 		"  -q, --quiet     no progress\n"

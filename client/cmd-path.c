@@ -48,7 +48,7 @@ const struct cmd cmd_path = {
 	.name = "path",
 	.args = "NAME",
 	.summary = "print the path of a dataset",
-	.help = "Prints where the dataset is, or will be: the path is fixed before the data is "
+	.help = "Prints where the dataset is. In a job, the path is known before the data is "
 		"there.\n"
 		"The variable $STAGE_DATA_PATH_<NAME> has the same path.\n"
 		"\n"

@@ -298,7 +298,7 @@ static int cmd_run_run(int argc, char **argv)
 
 const struct cmd cmd_run = {
 	.name = "run",
-	.args = "--stage-data=VALUE [--timeout TIME] [--keep-going] [--dir DIR] [-q] COMMAND...",
+	.args = "--stage-data=VALUE [OPTION...] [--] COMMAND [ARG...]",
 	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
 	.help = "Stages VALUE (as for sbatch, see stage-data(7)), runs COMMAND with "
 		"STAGE_DATA_DIR,\n"
@@ -317,8 +317,8 @@ const struct cmd cmd_run = {
 		"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
 		"  --timeout DURATION   give up staging after this time, exit status 124\n"
 		"  --keep-going         run COMMAND even if staging has failed\n"
-		"  --dir DIR            stage below DIR; default: /dev/shm, or TMPDIR if that is "
-		"not\n"
+		"  --dir DIR            stage below DIR; default: /dev/shm, or TMPDIR if /dev/shm "
+		"is not\n"
 		"                       writable\n"
 		"  -q, --quiet          no progress\n"
 		"\n"
