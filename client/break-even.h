@@ -1,10 +1,10 @@
 /*
- * break-even: from how many epochs on staging pays. Pure.
+ * break-even: the smallest number of epochs for which staging is faster. Pure.
  *
- * One reading of the source takes a node T, computing an epoch C. A job of E epochs takes E *
- * max(T, C) when it reads straight from the source, where reading overlaps with computing, and T +
- * E * C when it is staged first. What is read at random or in small files comes slower than it is
- * staged, so this is the most epochs that it takes.
+ * A node needs the time T to read the source once, and the time C to compute an epoch. A job of E
+ * epochs takes E * max(T, C) if it reads from the source, because reading overlaps with computing.
+ * It takes T + E * C if the data is staged first. Random reads, and reads of small files, are
+ * slower than staging. So the result is an upper bound.
  */
 #pragma once
 

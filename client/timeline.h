@@ -1,8 +1,8 @@
 /*
  * timeline: what a dataset did on a node, and when, from the history that stagingd keeps.
  *
- * Many nodes become few rows: neighbours are a group. A group is shown by a node that has failed,
- * or else by its slowest node.
+ * If there are many nodes, consecutive nodes form a group, and each group has one row. A group is
+ * shown by a node that has failed, or else by its slowest node.
  */
 #pragma once
 

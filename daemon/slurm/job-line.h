@@ -1,5 +1,5 @@
 /*
- * job-line: a job as a line of squeue's, in squeue's formats.
+ * job-line: formats a job as a line of squeue, for the formats of squeue that stage-data uses.
  */
 #pragma once
 

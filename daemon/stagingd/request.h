@@ -3,7 +3,8 @@
  * the protocol, but no sockets.
  *
  * Nothing is queued: each call of request_next() looks at the state as it is now and makes the next
- * message of the answer from it, so a slow reader gets the latest.
+ * message of the answer from it, so a slow reader gets the
+ * latest state.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * worker-proc: one stage-worker: its socket, its process, and how it is brought to an end.
+ * worker-proc: one stage-worker: its socket, its process, and how it is ended.
  */
 #pragma once
 

@@ -1,6 +1,5 @@
 /*
- * sqfs-mount: an image or an archive mounted for a job, from the checked file to the end of its
- * service.
+ * sqfs-mount: mounts an image or an archive for a job, and serves it until the mount ends.
  */
 #pragma once
 

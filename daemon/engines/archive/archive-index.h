@@ -3,10 +3,10 @@
  * the archive. Pure: it reads no file.
  *
  * The tree is the one that extraction makes (tree.h, untar-extract.h), and the same members are
- * refused: names that lead out, members below a link or a file, hard links to what did not come
- * before. If several members have the same name, the last one is used. The earlier ones take
- * memory, too: 4 bytes each, and the text of a link. If this needs more than 64 MiB, the archive is
- * refused (-EFBIG).
+ * refused: names that lead out, members below a link or a file, hard links to members that do not
+ * come before them. If several members have the same name, the last one is used. The earlier ones
+ * take memory, too: 4 bytes each, and the text of a link. If this needs more than 64 MiB, the
+ * archive is refused (-EFBIG).
  *
  * After archive_index_finish() it does not change, and any number of threads may read it.
  */

@@ -4,7 +4,7 @@
  *
  * A frame needs as much memory as its window, a piece of the content that later data refers to: 8
  * MiB at most by default, 128 MiB by zstd --ultra -22 or --long. Longer ones (--long=28 to 31) are
- * refused, as zstd does without being told.
+ * refused. zstd refuses them, too, unless it is called with --long or --memory.
  */
 #pragma once
 

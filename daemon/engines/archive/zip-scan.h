@@ -1,6 +1,6 @@
 /*
- * zip-scan: the members of a zip, into an index. The reader of extraction (decode.h) names them, so
- * the same are refused.
+ * zip-scan: adds the members of a zip to an index. Their names come from the reader that extraction
+ * uses (decode.h), so both refuse the same members.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * copy-engine: directories and sets of files, as `cp -a` would copy them, less setuid, in parallel.
+ * copy-engine: directories and sets of files, as `cp -a` would copy them, but without set-id bits,
+ * with several threads.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
  * tree-dirs: the directories of a tree that is being written: made, held open, and given their
- * modes and times at the end. One thread at a time, but for tree_dir_unpin().
+ * modes and times at the end. Only one thread at a time may call these functions, except
+ * tree_dir_unpin().
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * workq: work that makes more work, done by threads. Last in first out, so that trees are walked in
- * depth and the queue stays short.
+ * workq: work items that threads do, and that may add more items. The last item is done first, so
+ * that trees are walked depth first and the queue stays short.
  */
 #pragma once
 
