@@ -37,9 +37,11 @@ struct archive_record {
 	uint64_t type : 3;	/* MEMBER_FILE, MEMBER_DIR or MEMBER_SYMLINK */
 	uint64_t is_deflated : 1;
 	uint64_t is_sparse : 1;
-	uint64_t start : 48;  /* file: offset of the data in the archive; link: offset of its
+	uint64_t is_unsorted : 1; /* directory, until the index is finished: its entries were not
+				   * added in the order of their names */
+	uint64_t start : 48;	  /* file: offset of the data in the archive; link: offset of its
 			       * target in the texts; directory: number of its first entry */
-	uint64_t packed : 48; /* file of a zip: bytes in the archive; sparse file: number of its
+	uint64_t packed : 48;	  /* file of a zip: bytes in the archive; sparse file: number of its
 			       * first piece */
 	uint64_t mtime_ns : 30;
 	uint64_t size; /* of the data or target; directory: number of entries */

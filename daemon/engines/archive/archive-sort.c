@@ -123,7 +123,7 @@ static uint32_t number_dir(struct sorter *s, struct archive_record *dir, uint32_
 {
 	uint32_t i = (uint32_t)dir->start, place = first, next;
 
-	if (dir->is_sparse)
+	if (dir->is_unsorted)
 		i = sort(s, i);
 	for (; i != ARCHIVE_INDEX_NONE && !s->is_cancelled; i = next) {
 		count_step(s);
@@ -131,7 +131,7 @@ static uint32_t number_dir(struct sorter *s, struct archive_record *dir, uint32_
 		s->records[i].n_links = place++;
 		s->records[i].parent = dir->n_links;
 	}
-	dir->is_sparse = false;
+	dir->is_unsorted = false;
 	dir->size = place - first;
 	dir->start = dir->size > 0 ? first : 0;
 	return place;

@@ -188,7 +188,7 @@ uint32_t archive_table_find(struct archive_table *t, uint32_t parent, const char
 	c = compare_name(t, &t->records[last], name, n);
 	if (c == 0)
 		return last;
-	return c > 0 && !dir->is_sparse ? ARCHIVE_INDEX_NONE : find_by_hash(t, parent, name, n);
+	return c > 0 && !dir->is_unsorted ? ARCHIVE_INDEX_NONE : find_by_hash(t, parent, name, n);
 }
 
 /* Makes a new entry the last one of its directory. */
@@ -199,7 +199,7 @@ static void note_last(struct archive_table *t, uint32_t i, const char *name, siz
 	if (i == ARCHIVE_INDEX_ROOT)
 		return;
 	if (dir->size > 0 && compare_name(t, &t->records[dir->size], name, n) < 0)
-		dir->is_sparse = true;
+		dir->is_unsorted = true;
 	dir->size = i;
 }
 

@@ -10,7 +10,6 @@
  * While entries are added, some fields of records have another meaning:
  * - n_links of an entry is the next one in its chain of the hash.
  * - size of a directory is the number of the entry that was added to it last; 0: there is none.
- * - is_sparse of a directory: its entries were not added in the order of their names.
  */
 #pragma once
 
@@ -63,7 +62,7 @@ int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, 
 int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error *err);
 
 /* Must be called after all entries were added. After that, nothing can be found, and n_links may be
- * used. size and is_sparse of directories stay as they are. */
+ * used. size and is_unsorted of directories stay as they are. */
 void archive_table_finish(struct archive_table *t);
 
 /* Moves each entry to the place whose number is in its n_links. */
