@@ -108,7 +108,7 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 		return -ENOENT; /* removed in between */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "%s is there and no directory of ours", shown);
-	/* an earlier run made it under a umask that removes the owner's rights */
+	/* the umask or chmod has removed the owner's rights */
 	if (st.st_uid == geteuid() && !(st.st_mode & 077) && (st.st_mode & 0700) != 0700 &&
 	    fchmod(fd, 0700) < 0)
 		return error_errno(err, errno, "chmod %s", shown);

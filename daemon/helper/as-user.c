@@ -22,7 +22,6 @@
 #include "common/util/rmtree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-#define OLD_MEMORY "/proc/self/fd/4" /* HELPER_FD_DIR is O_PATH, which fchmod() refuses */
 
 /* The user may have closed his directory to himself. It is in a directory of root, where no name
  * can be a link. */
@@ -57,14 +56,7 @@ int helper_empty(char **argv)
 	static const char *const paths[] = { RUNDIR_DATA, RUNDIR_PRIVATE };
 	const struct rmtree_limits limits = { .deadline_ms = strtoull(argv[0], NULL, 10) };
 	int r, result = 0;
-	struct stat st;
 
-	if (fstat(HELPER_FD_DIR, &st) < 0)
-		return -errno;
-	if (st.st_uid == geteuid()) { /* an earlier version gave the tmpfs to the user */
-		(void)chmod(OLD_MEMORY, 0700);
-		return rmtree_empty(HELPER_FD_DIR, &limits, NULL);
-	}
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		r = empty_dir(paths[i], &limits);
 		result = result ? result : r;

@@ -100,8 +100,8 @@ static bool has_ours(int tier)
 /*
  * A user who may list a directory can do so into memory that his FUSE server backs. The kernel
  * holds the directory's lock until that server has answered, and until then root could create,
- * rename and remove nothing in it. So nobody may list these directories, even if an earlier version
- * made them readable. They are opened before mkdir() is tried, because mkdir() would take the lock
+ * rename and remove nothing in it. So nobody may list these directories, even if they exist with
+ * another mode. They are opened before mkdir() is tried, because mkdir() would take the lock
  * of /run.
  */
 int privop_open_base(struct keeper *k, struct call *c)

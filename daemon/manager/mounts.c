@@ -295,12 +295,8 @@ int mounts_get_owner(int memory_fd, struct statx *st)
 {
 	struct statx top;
 
-	if (statx(memory_fd, "", STATX_FLAGS, STATX_BASIC_STATS, &top) < 0)
-		return -errno;
-	*st = top; /* the owner is the user if an earlier version mounted it */
-	if (top.stx_uid)
-		return 0;
-	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+	if (statx(memory_fd, "", STATX_FLAGS, STATX_BASIC_STATS, &top) < 0 ||
+	    statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
 		  STATX_BASIC_STATS, st) < 0)
 		return -errno;
 	/* A file system that the user has mounted there can show any owner. */

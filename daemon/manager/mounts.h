@@ -56,9 +56,9 @@ int mounts_abort(const struct jobdir *d, uint32_t slot);
  * once. Returns an fd; -ENOENT as above. */
 int mounts_open_waiting(const struct jobdir *d, uint32_t slot);
 
-/* Opens (O_PATH) the job's tmpfs, after detaching mounts on top of it (with an earlier version,
- * users could make such mounts). Sends no request to a user's file system. Returns an fd or -errno.
- * -ENOENT: there is no tmpfs; -ETIMEDOUT: new mounts appeared until the deadline. */
+/* Opens (O_PATH) the job's tmpfs, after detaching mounts on top of it. Sends no request to a user's
+ * file system. Returns an fd or -errno. -ENOENT: there is no tmpfs; -ETIMEDOUT: new mounts appeared
+ * until the deadline. */
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
 
 /* Finds the owner of the content of the tmpfs, by its directory data. Returns 0 and fills st, or

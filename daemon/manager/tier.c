@@ -84,7 +84,7 @@ static int find_owner(int dir, const char *name, struct statx *st)
 	if (!is_same_device(st, &tier))
 		return -EXDEV;
 	if (st->stx_uid)
-		return 0; /* the user has made it, or an earlier version has */
+		return 0; /* the user has made it */
 	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
 	if (look_at(dir, data, st) < 0)
 		return -errno;

@@ -1206,7 +1206,7 @@ def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
 
 def test_users_who_list_directories_of_roots_hold_up_nobody():
     """Into memory that a FUSE server backs: the kernel holds the directory's lock until that has
-    answered. Nobody may list one, also where an earlier version made it; where one could, root
+    answered. Nobody may list one, even if it exists with another mode; where one could, root
     would wait. Seen failing with the modes of before."""
     first, second, third = Manager(), Manager(), Manager()
     own = first.begin()

@@ -3009,8 +3009,8 @@ def test_torn_state():
 
 
 def test_a_record_that_names_a_group_elsewhere():
-    """As earlier keepers wrote it. Fails when the clean-up removes what the record says is the
-    job's group."""
+    """A line that no keeper writes is ignored. Fails when the clean-up removes what the record says
+    is the job's group."""
     j = Job()
     j.process.kill()
     j.process.wait()

@@ -165,7 +165,7 @@ static void test_a_umask_that_takes_ones_own_rights_does_no_harm(void **state)
 	assert_int_equal(r, 0);
 	assert_int_equal(stat(a.path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
-	assert_int_equal(fchmod(a.base_fd, 0600), 0); /* as an earlier version left it */
+	assert_int_equal(fchmod(a.base_fd, 0600), 0); /* as chmod leaves it */
 	assert_int_equal(run_dir_open(&b, key, NULL), 0);
 	assert_int_equal(fstat(b.base_fd, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
