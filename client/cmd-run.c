@@ -127,16 +127,17 @@ static int make_spec(struct run *run, char **textp, struct error *err)
 
 static void on_dataset(void *arg, const char *op, struct kv **kvp)
 {
+	const struct snapshot *changed;
 	struct run *run = arg;
 
 	if (!strcmp(op, PROTO_OP_NEEDKEYS))
 		bring_keys(run->rpc);
 	if (!strcmp(op, PROTO_OP_WARNING))
 		(void)warnings_add(&run->warnings, kvp);
-	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&run->list, kvp, NULL) < 0)
+	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&run->list, kvp, &changed) < 0)
 		return;
 	if (run->progress)
-		progress_update(run->progress, &run->list);
+		progress_update(run->progress, &run->list, changed);
 }
 
 static uint64_t on_tick(void *arg)

@@ -24,6 +24,7 @@
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/step-id.h"
+#include "client/summary.h"
 #include "client/job-time-left.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
@@ -128,16 +129,17 @@ static struct kv *new_request(const struct wait *w)
 
 static void on_message(void *arg, const char *op, struct kv **kvp)
 {
+	const struct snapshot *changed;
 	struct wait *w = arg;
 
 	if (!strcmp(op, PROTO_OP_NEEDKEYS) && w->rpc)
 		bring_keys(w->rpc);
 	if (!strcmp(op, PROTO_OP_WARNING))
 		(void)warnings_add(&w->warnings, kvp);
-	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&w->list, kvp, NULL) < 0)
+	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&w->list, kvp, &changed) < 0)
 		return;
 	if (w->progress)
-		progress_update(w->progress, &w->list);
+		progress_update(w->progress, &w->list, changed);
 }
 
 /* Returns whether this process asks Slurm. Only one does for each job, or for each step whose tasks
@@ -309,21 +311,23 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 }
 
 /* Prints the paths in the order of the list. Each path is printed once, because it is the same on
- * all nodes. */
-static void print_paths(const struct wait *w)
+ * all nodes. With --any, nodes may have different datasets. */
+static int print_paths(const struct wait *w)
 {
-	const struct snapshot_list *l = &w->list;
+	_cleanup_(freep) struct summary *all = NULL;
+	size_t n = 0;
 
-	for (size_t i = 0; i < l->n_items; i++) {
-		bool seen = false;
-
-		for (size_t k = 0; k < i && !seen; k++)
-			seen = !strcmp(l->items[k].name, l->items[i].name);
-		if (seen || l->items[i].state != STAGE_READY)
+	if (summary_of_all(&all, &n, &w->list) < 0) {
+		output_error("out of memory");
+		return STAGE_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i].n_states[STAGE_READY])
 			continue;
-		output_text(stdout, l->items[i].path);
+		output_text(stdout, all[i].fastest->path);
 		putchar('\n');
 	}
+	return STAGE_EXIT_OK;
 }
 
 /* Names the unfinished datasets: "timed out, still to come: …". */
@@ -401,7 +405,7 @@ static int cmd_wait_run(int argc, char **argv)
 	if (warnings_are_told_here())
 		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");
 	if (!w.hold && (code == STAGE_EXIT_OK || w.any))
-		print_paths(&w);
+		code = print_paths(&w) ?: code;
 	warnings_deinit(&w.warnings);
 	snapshot_list_deinit(&w.list);
 	return code;

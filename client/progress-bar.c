@@ -24,7 +24,7 @@
 #define MAX_TRACKED (SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS) /* more nodes are summed up */
 #define UNKNOWN_STEP (1ULL << 30) /* without a total, there is a line at 1, 2, 4, … GiB */
 #define SILENT_MS 60000		  /* a line is printed after that time without one */
-#define READS_PER_MESSAGE 1024	  /* of datasets in the list, on average */
+#define READS_PER_MESSAGE 256	  /* of datasets in the list, on average */
 
 struct tracked {
 	char *key; /* node/name */
@@ -317,32 +317,27 @@ static void print_nodes_line(struct progress *p, const struct summary *s)
 	end_line(p->f, text);
 }
 
-/* Returns the number of datasets of the job. */
-static size_t print_nodes(struct progress *p, const struct snapshot_list *l)
+static void print_nodes(struct progress *p, const struct snapshot_list *l)
 {
-	struct summary s;
+	_cleanup_(freep) struct summary *all = NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; i < l->n_items; i++) {
-		if (!summary_is_first(l, i))
-			continue;
-		summary_of(&s, l, l->items[i].name);
-		print_nodes_line(p, &s);
-		print_nodes_end(p, &s);
-		n++;
+	(void)summary_of_all(&all, &n, l);
+	for (size_t i = 0; i < n; i++) {
+		print_nodes_line(p, &all[i]);
+		print_nodes_end(p, &all[i]);
 	}
-	return n;
 }
 
-/* A sum over all nodes reads the whole list once for each dataset. With 1,000 nodes and many
- * datasets, messages would arrive faster than that. So messages are collected until they are worth
- * it. */
+/* A sum over all nodes reads the whole list. With 1,000 nodes and many datasets, messages would
+ * arrive faster than that. So messages are collected until they are worth it. */
 static void print_nodes_in_turn(struct progress *p, const struct snapshot_list *l)
 {
 	p->is_behind = ++p->n_messages * READS_PER_MESSAGE < p->n_reads;
 	if (p->is_behind)
 		return;
-	p->n_reads = print_nodes(p, l) * l->n_items;
+	print_nodes(p, l);
+	p->n_reads = l->n_items;
 	p->n_messages = 0;
 }
 
@@ -353,7 +348,18 @@ void progress_end(struct progress *p, const struct snapshot_list *l)
 	p->is_behind = false;
 }
 
-void progress_update(struct progress *p, const struct snapshot_list *l)
+static void print_node(struct progress *p, const struct snapshot *s)
+{
+	struct amount a;
+
+	amount_of(s, &a);
+	if (s->state == STAGE_STAGING)
+		print_line(p, p->n_nodes ? s->node : "", &a);
+	print_end(p, s);
+}
+
+void progress_update(struct progress *p, const struct snapshot_list *l,
+		     const struct snapshot *changed)
 {
 	struct amount a;
 
@@ -370,12 +376,10 @@ void progress_update(struct progress *p, const struct snapshot_list *l)
 		print_nodes_in_turn(p, l);
 		return;
 	}
-	for (size_t i = 0; i < l->n_items; i++) {
-		amount_of(&l->items[i], &a);
-		if (l->items[i].state == STAGE_STAGING)
-			print_line(p, p->n_nodes ? l->items[i].node : "", &a);
-		print_end(p, &l->items[i]);
-	}
+	for (size_t i = 0; !changed && i < l->n_items; i++)
+		print_node(p, &l->items[i]);
+	if (changed)
+		print_node(p, changed);
 }
 
 uint64_t progress_tick(struct progress *p, const struct snapshot_list *l)

@@ -34,8 +34,10 @@ void progress_set_nodes(struct progress *p, size_t n_nodes);
 void progress_free(struct progress *p);
 DEFINE_FREEP(struct progress, progress_free)
 
-/* Called after each change. Draws, if enough time has passed (a bar at most ten times a second). */
-void progress_update(struct progress *p, const struct snapshot_list *l);
+/* Called after each change. Draws, if enough time has passed (a bar at most ten times a second).
+ * changed: the item of the list that has changed; NULL: any of them. */
+void progress_update(struct progress *p, const struct snapshot_list *l,
+		     const struct snapshot *changed);
 
 /* Called after the last change. Prints the lines that were not due before. */
 void progress_end(struct progress *p, const struct snapshot_list *l);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/name-table.h"
 #include "common/util/cleanup.h"
 
 #define PREFIX "stage-report "
@@ -12,16 +13,14 @@
 #define MAX_PIECE (REPORT_MAX_LINE - (int)sizeof(PREFIX) - MAX_NODE - 4)
 
 struct pending {
-	char node[MAX_NODE + 1];
+	char *node;
 	char *data; /* the part that has been decoded so far */
 	size_t size;
 };
 
 struct report_reader {
-	struct pending *nodes;
-	size_t n_nodes;
-	size_t last; /* index of the last line's node, which is usually also that of the next
-		      * line */
+	struct name_table names;
+	struct pending *nodes; /* in the order of names */
 };
 
 static bool is_plain(unsigned char c)
@@ -70,34 +69,34 @@ void report_reader_free(struct report_reader *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->n_nodes; i++)
+	for (size_t i = 0; i < r->names.n; i++) {
+		free(r->nodes[i].node);
 		free(r->nodes[i].data);
+	}
 	free(r->nodes);
+	name_table_deinit(&r->names);
 	free(r);
 }
 
-static struct pending *get_pending(struct report_reader *r, const char *node, size_t size)
+static struct pending *get_pending(struct report_reader *r, const char *node)
 {
 	struct pending *nodes;
+	size_t i = name_table_find(&r->names, node);
 
-	if (r->last < r->n_nodes && strlen(r->nodes[r->last].node) == size &&
-	    !memcmp(r->nodes[r->last].node, node, size))
-		return &r->nodes[r->last];
-	for (size_t i = 0; i < r->n_nodes; i++)
-		if (strlen(r->nodes[i].node) == size && !memcmp(r->nodes[i].node, node, size)) {
-			r->last = i;
-			return &r->nodes[i];
-		}
-	if (r->n_nodes == REPORT_MAX_NODES)
+	if (i != NAME_TABLE_NONE)
+		return &r->nodes[i];
+	if (r->names.n == REPORT_MAX_NODES)
 		return NULL;
-	nodes = realloc(r->nodes, (r->n_nodes + 1) * sizeof(*nodes));
+	nodes = reallocarray(r->nodes, r->names.n + 1, sizeof(*nodes));
 	if (!nodes)
 		return NULL;
 	r->nodes = nodes;
-	r->last = r->n_nodes++;
-	nodes[r->last] = (struct pending){ 0 };
-	memcpy(nodes[r->last].node, node, size);
-	return &nodes[r->last];
+	nodes += r->names.n;
+	*nodes = (struct pending){ .node = strdup(node) };
+	if (nodes->node && name_table_add(&r->names, nodes->node) != NAME_TABLE_NONE)
+		return nodes;
+	free(nodes->node);
+	return NULL;
 }
 
 static int hex_value(char c)
@@ -138,6 +137,7 @@ int report_reader_feed(struct report_reader *r, const char *line, const char **n
 		       struct kv **kvp)
 {
 	const char *node, *more;
+	char name[MAX_NODE + 1];
 	struct pending *p;
 	int ret;
 
@@ -148,7 +148,8 @@ int report_reader_feed(struct report_reader *r, const char *line, const char **n
 	if (!more || more == node || more - node > MAX_NODE || (more[1] != '0' && more[1] != '1') ||
 	    more[2] != ' ')
 		return -EPROTO;
-	p = get_pending(r, node, (size_t)(more - node));
+	snprintf(name, sizeof(name), "%.*s", (int)(more - node), node);
+	p = get_pending(r, name);
 	if (!p)
 		return -ENOMEM;
 	ret = append_piece(p, more + 3);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/name-table.h"
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "client/table.h"
@@ -48,16 +49,16 @@ static bool is_slower(const struct snapshot *a, const struct snapshot *b)
 	return snapshot_get_percent(a) < snapshot_get_percent(b);
 }
 
-static void add_node(struct summary *s, const struct snapshot *node, bool *knownp)
+static void add_node(struct summary *s, const struct snapshot *node)
 {
 	s->n_nodes++;
 	s->n_states[node->state]++;
 	s->n_warned += node->warning[0] != '\0';
 	if (node->state == STAGE_FAILED || node->state == STAGE_RELEASED)
 		return;
-	*knownp = *knownp && node->total;
+	s->lacks_total |= !node->total;
 	s->bytes += node->state == STAGE_READY ? node->total : node->bytes;
-	s->total += node->total;
+	s->total = s->lacks_total ? 0 : s->total + node->total;
 	if (!stage_state_is_final(node->state)) {
 		s->rate += node->rate;
 		if (node->eta_ms > s->eta_ms)
@@ -71,14 +72,34 @@ static void add_node(struct summary *s, const struct snapshot *node, bool *known
 
 void summary_of(struct summary *s, const struct snapshot_list *l, const char *name)
 {
-	bool known = true;
-
 	*s = (struct summary){ .name = name };
 	for (size_t i = 0; i < l->n_items; i++)
 		if (!strcmp(l->items[i].name, name))
-			add_node(s, &l->items[i], &known);
-	if (!known)
-		s->total = 0;
+			add_node(s, &l->items[i]);
+}
+
+/* Each name is looked up in a hash table, because nodes answer in any order. A search in the list
+ * would read all nodes of all datasets before. */
+int summary_of_all(struct summary **sp, size_t *np, const struct snapshot_list *l)
+{
+	_cleanup_(name_table_deinit) struct name_table names = { 0 };
+	struct summary *all = calloc(l->n_items + 1, sizeof(*all));
+
+	for (size_t i = 0; all && i < l->n_items; i++) {
+		const size_t n = name_table_add(&names, l->items[i].name);
+
+		if (n == NAME_TABLE_NONE) {
+			free(all);
+			return -ENOMEM;
+		}
+		all[n].name = names.texts[n];
+		add_node(&all[n], &l->items[i]);
+	}
+	if (!all)
+		return -ENOMEM;
+	*sp = all;
+	*np = names.n;
+	return 0;
 }
 
 int summary_get_percent(const struct summary *s)
@@ -172,26 +193,19 @@ static int add_row(struct table *t, const struct summary *s, bool colour)
 	return table_add_note(t, note);
 }
 
-bool summary_is_first(const struct snapshot_list *l, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (!strcmp(l->items[k].name, l->items[i].name))
-			return false;
-	return true;
-}
-
 static bool has_failed_alike(const struct snapshot *a, const struct snapshot *b)
 {
 	return b->state == STAGE_FAILED && !strcmp(a->name, b->name) &&
 	       !strcmp(a->reason, b->reason);
 }
 
-static bool is_first_failure(const struct snapshot_list *l, size_t i)
+/* seen: positions of the failures with other reasons. */
+static bool is_new_failure(const struct snapshot_list *l, size_t i, const size_t *seen, size_t n)
 {
 	if (l->items[i].state != STAGE_FAILED)
 		return false;
-	for (size_t k = 0; k < i; k++)
-		if (has_failed_alike(&l->items[i], &l->items[k]))
+	for (size_t k = 0; k < n; k++)
+		if (has_failed_alike(&l->items[i], &l->items[seen[k]]))
 			return false;
 	return true;
 }
@@ -227,31 +241,32 @@ static void print_failure(const struct snapshot_list *l, size_t first, FILE *f)
 
 void summary_print_failures(const struct snapshot_list *l, FILE *f)
 {
-	size_t n = 0;
+	size_t seen[MAX_REASONS], n = 0;
 
-	for (size_t i = 0; i < l->n_items && n <= MAX_REASONS; i++) {
-		if (!is_first_failure(l, i))
+	for (size_t i = 0; i < l->n_items; i++) {
+		if (!is_new_failure(l, i, seen, n))
 			continue;
-		if (n++ < MAX_REASONS)
-			print_failure(l, i, f);
-		else
+		if (n == MAX_REASONS) {
 			fputs("There are more reasons; --nodes shows all.\n", f);
+			return;
+		}
+		seen[n++] = i;
+		print_failure(l, i, f);
 	}
 }
 
 int summary_print(const struct snapshot_list *l, FILE *f)
 {
 	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(freep) struct summary *all = NULL;
 	bool colour = output_has_colour();
-	struct summary s;
+	size_t n = 0;
 	int r = table_new(&t, columns, ARRAY_SIZE(columns));
 
-	for (size_t i = 0; r == 0 && i < l->n_items; i++) {
-		if (!summary_is_first(l, i))
-			continue;
-		summary_of(&s, l, l->items[i].name);
-		r = add_row(t, &s, colour);
-	}
+	if (r == 0)
+		r = summary_of_all(&all, &n, l);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_row(t, &all[i], colour);
 	if (r < 0)
 		return r;
 	table_print(t, f);

@@ -25,19 +25,20 @@ struct summary {
 	const char *name;
 	size_t n_nodes, n_states[STAGE_N_STATES], n_warned;
 	uint64_t bytes, total; /* sums for all nodes; total is 0 if it is unknown for one of them */
+	bool lacks_total;      /* it is unknown for one of them */
 	uint64_t rate, eta_ms; /* sum of the rates; longest ETA */
 	const struct snapshot *slowest; /* NULL: all have failed or were released */
 	const struct snapshot *fastest;
 };
 
-/* Returns whether no item before index i has the same name, so that a loop handles each dataset
- * once. */
-bool summary_is_first(const struct snapshot_list *l, size_t i);
-
 #define SUMMARY_STATES_TEXT 160
 
 /* Sums up the dataset `name` on all nodes. */
 void summary_of(struct summary *s, const struct snapshot_list *l, const char *name);
+
+/* Sums up each dataset, in the order of the list. Reads the list once. The caller frees *sp.
+ * Returns 0 or -ENOMEM. */
+int summary_of_all(struct summary **sp, size_t *np, const struct snapshot_list *l);
 
 /* Returns 0 to 100, or -1 if unknown. 100 only if the dataset is ready on each node. */
 int summary_get_percent(const struct summary *s);

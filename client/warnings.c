@@ -5,30 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/name-table.h"
 #include "client/output.h"
 #include "client/snapshot.h"
 #include "common/protocol/proto.h"
 #include "common/util/count.h"
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 
 #define ASK_MS 10000
 #define MAX_LINES 16
 
 int warnings_add(struct warnings *w, struct kv **kvp)
 {
+	const char *name = kv_get_or_empty(*kvp, "name"), *text = kv_get_or_empty(*kvp, "text");
 	struct warning *items;
+	char *key;
 
-	if (!kv_get_or_empty(*kvp, "name")[0] || !kv_get_or_empty(*kvp, "text")[0])
+	if (!name[0] || !text[0])
 		return -EPROTO;
 	items = reallocarray(w->items, w->n_items + 1, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
 	w->items = items;
+	key = strutil_printf("%s\n%s", name, text);
+	if (!key)
+		return -ENOMEM;
 	items[w->n_items++] = (struct warning){
 		.kv = *kvp,
 		.node = kv_get_or_empty(*kvp, "node"),
-		.name = kv_get(*kvp, "name"),
-		.text = kv_get(*kvp, "text"),
+		.name = name,
+		.text = text,
+		.key = key,
 	};
 	*kvp = NULL;
 	return 0;
@@ -36,8 +44,10 @@ int warnings_add(struct warnings *w, struct kv **kvp)
 
 void warnings_deinit(struct warnings *w)
 {
-	for (size_t i = 0; i < w->n_items; i++)
+	for (size_t i = 0; i < w->n_items; i++) {
 		kv_free(w->items[i].kv);
+		free(w->items[i].key);
+	}
 	free(w->items);
 	*w = (struct warnings){ 0 };
 }
@@ -67,19 +77,6 @@ bool warnings_are_told_here(void)
 	return is_zero_or_unset("SLURM_LOCALID") && is_zero_or_unset("SLURM_NODEID");
 }
 
-static bool is_same(const struct warning *a, const struct warning *b)
-{
-	return !strcmp(a->name, b->name) && !strcmp(a->text, b->text);
-}
-
-static bool is_first(const struct warnings *w, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (is_same(&w->items[k], &w->items[i]))
-			return false;
-	return true;
-}
-
 /* Prints " on n1, n2 and 5 more", or nothing if all nodes that have the dataset have this
  * warning. */
 static void print_nodes(FILE *f, const struct warnings *w, size_t first,
@@ -91,7 +88,7 @@ static void print_nodes(FILE *f, const struct warnings *w, size_t first,
 	if (!names)
 		return;
 	for (size_t i = first; i < w->n_items; i++)
-		if (is_same(&w->items[first], &w->items[i]))
+		if (!strcmp(w->items[first].key, w->items[i].key))
 			names[n++] = w->items[i].node;
 	for (size_t i = 0; i < list->n_items; i++)
 		n_have += !strcmp(list->items[i].name, w->items[first].name);
@@ -120,15 +117,15 @@ static void print_one(FILE *f, const struct warnings *w, size_t first,
 void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list,
 		    const char *prefix)
 {
-	size_t n = 0;
+	_cleanup_(name_table_deinit) struct name_table keys = { 0 };
 
 	for (size_t i = 0; i < w->n_items; i++) {
-		if (!is_first(w, i))
-			continue;
-		if (n++ < MAX_LINES)
+		const size_t n_before = keys.n;
+
+		if (name_table_add(&keys, w->items[i].key) == n_before && n_before < MAX_LINES)
 			print_one(f, w, i, list, prefix);
 	}
-	if (n > MAX_LINES)
+	if (keys.n > MAX_LINES)
 		fprintf(f, "%s: %zu more %s; see 'stagectl status --all-nodes'\n", prefix,
-			n - MAX_LINES, count_word(n - MAX_LINES, "warning", "warnings"));
+			keys.n - MAX_LINES, count_word(keys.n - MAX_LINES, "warning", "warnings"));
 }

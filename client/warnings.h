@@ -20,6 +20,7 @@ struct warnings {
 	struct warning {
 		struct kv *kv; /* owns the texts */
 		const char *node, *name, *text;
+		char *key; /* name and text */
 	} * items;
 	size_t n_items;
 };

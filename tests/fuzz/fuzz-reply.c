@@ -38,8 +38,8 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&s->list, kvp, NULL) < 0)
 		return;
-	progress_update(s->bar, &s->list);
-	progress_update(s->lines, &s->list);
+	progress_update(s->bar, &s->list, NULL);
+	progress_update(s->lines, &s->list, NULL);
 	progress_hold_text(&s->list, text, sizeof(text));
 }
 

@@ -63,9 +63,9 @@ static void test_what_a_daemon_calls_things_does_not_act_on_a_terminal(void **st
 	kv_set(l.items[0].kv, "node", "n\033]0;x\a");
 	l.items[0].node = kv_get(l.items[0].kv, "node");
 	l.items[0].name = kv_get(l.items[0].kv, "name");
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	l.items[0].state = STAGE_READY;
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_int_equal(count_lines(text), 2);
@@ -85,11 +85,11 @@ static void test_a_line_every_ten_per_cent_elsewhere(void **state)
 	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
 	for (uint64_t i = 0; i <= 1000; i++) {
 		update(&l, "imagenet", "staging", i << 20, 1000 << 20);
-		progress_update(p, &l);
+		progress_update(p, &l, NULL);
 	}
 	update(&l, "imagenet", "ready", 1000 << 20, 1000 << 20);
-	progress_update(p, &l);
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_int_equal(count_lines(text), 10);
@@ -111,7 +111,7 @@ static void test_several_datasets_have_lines_of_their_own(void **state)
 	progress_set_nodes(p, 1);
 	update(&l, "a", "staging", 50, 100);
 	update(&l, "b", "staging", 20, 100);
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_non_null(strstr(text, "n3: a: 50 %"));
@@ -134,7 +134,7 @@ static void test_the_bar_counts_what_is_ready(void **state)
 	update(&l, "b", "failed", 50, 100);
 	update(&l, "c", "released", 0, 100);
 	update(&l, "d", "staging", 50, 100);
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_non_null(strstr(text, "d (1 of 4 ready)"));
@@ -157,7 +157,7 @@ static void test_each_dataset_of_each_node_has_a_line(void **state)
 		snprintf(name, sizeof(name), "d%u", i % DATASET_MAX_ITEMS);
 		update_node(&l, node, name, "ready", 20, 20);
 	}
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_int_equal(count_lines(text), SUMMARY_MAX_ROWS * DATASET_MAX_ITEMS);
@@ -181,7 +181,7 @@ static void test_many_nodes_have_one_line_a_dataset(void **state)
 			snprintf(node, sizeof(node), "n%u", i);
 			update_node(&l, node, "a", round ? "ready" : "staging", 10 + 10 * round,
 				    20);
-			progress_update(p, &l);
+			progress_update(p, &l, NULL);
 		}
 	progress_end(p, &l);
 	progress_free(p);
@@ -215,7 +215,7 @@ static void test_the_bar_is_one_line_and_goes_away(void **state)
 
 	assert_int_equal(progress_new(&p, f, PROGRESS_BAR), 0);
 	update(&l, "\033[2Jx", "staging", 50, 100); /* a name that the daemon would not let pass */
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_free(p);
 	fclose(f);
 	assert_int_equal(count_lines(text), 0);
@@ -235,7 +235,7 @@ static void test_no_style_no_output(void **state)
 
 	assert_int_equal(progress_new(&p, f, PROGRESS_NONE), 0);
 	update(&l, "a", "staging", 50, 100);
-	progress_update(p, &l);
+	progress_update(p, &l, NULL);
 	progress_set(p, "pack", 50, 50);
 	progress_free(p);
 	fclose(f);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -102,12 +103,58 @@ static void test_output_is_bounded_for_1000_nodes(void **state)
 	assert_non_null(strstr(text, "There are more reasons; --nodes shows all.\n"));
 }
 
+/* When each item was compared with all items before it, the order of datasets took minutes: see
+ * test_a_thousand_nodes_with_all_their_datasets of stagectl-test. */
+static void test_the_order_of_the_answers_does_not_matter(void **state)
+{
+	enum { N_NODES = 1000, N_NAMES = 64 };
+
+	for (int by_name = 0; by_name < 2; by_name++) {
+		_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+		_cleanup_(freep) struct summary *all = NULL;
+		_cleanup_(freep) char *text = NULL;
+		const clock_t begin = clock();
+		size_t n;
+
+		for (unsigned i = 0; i < N_NODES * N_NAMES; i++) {
+			const unsigned node = by_name ? i % N_NODES : i / N_NAMES;
+			const unsigned name = by_name ? i / N_NODES : i % N_NAMES;
+			char node_text[16], name_text[16];
+			struct kv *kv;
+
+			snprintf(node_text, sizeof(node_text), "n%u", node);
+			snprintf(name_text, sizeof(name_text), "d%u", name);
+			assert_int_equal(kv_new(&kv), 0);
+			kv_set(kv, "name", name_text);
+			kv_set(kv, "node", node_text);
+			kv_set(kv, "state", name > 50 ? "failed" : "ready");
+			kv_set(kv, "reason", name > 50 ? "no space" : "");
+			kv_set_u64(kv, "total", name);
+			assert_int_equal(snapshot_list_update(&l, &kv, NULL), 0);
+		}
+		assert_int_equal(summary_of_all(&all, &n, &l), 0);
+		assert_int_equal(n, N_NAMES);
+		for (unsigned name = 0; name < N_NAMES; name++) {
+			assert_int_equal(atoi(all[name].name + 1), name);
+			assert_int_equal(all[name].n_nodes, N_NODES);
+			assert_int_equal(all[name].total, name > 50 ? 0 : N_NODES * name);
+		}
+		for (int i = 0; i < 20; i++) {
+			free(text);
+			text = print(&l);
+		}
+		assert_non_null(strstr(text, "d51 failed on 1000 nodes (n0, n1, "));
+		assert_true(clock() - begin < 20 * CLOCKS_PER_SEC);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_above_eight_nodes),
 		cmocka_unit_test(test_states_sums_and_the_slowest),
 		cmocka_unit_test(test_output_is_bounded_for_1000_nodes),
+		cmocka_unit_test(test_the_order_of_the_answers_does_not_matter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
