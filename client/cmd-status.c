@@ -101,26 +101,27 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 	fflush(stdout);
 }
 
-static const char *get_overall(const struct snapshot_list *l)
+/* code: of the question; not 0: a node has not answered. */
+static const char *get_overall(const struct snapshot_list *l, int code)
 {
 	switch (snapshot_list_get_exit(l)) {
 	case STAGE_EXIT_OK:
-		return "ready";
+		return code ? "unknown" : "ready";
 	case STAGE_EXIT_NOT_READY:
-		return "staging";
+		return code ? "unknown" : "staging";
 	default:
 		return "failed";
 	}
 }
 
-static void print_json(const struct status *s)
+static void print_json(const struct status *s, int code)
 {
 	struct json j;
 
 	json_init(&j, stdout);
 	json_open_object(&j, NULL);
 	json_put_text(&j, "version", STAGE_VERSION);
-	json_put_text(&j, "state", get_overall(&s->list));
+	json_put_text(&j, "state", get_overall(&s->list, code));
 	json_open_array(&j, "datasets");
 	for (size_t i = 0; i < s->list.n_items; i++) {
 		json_open_object(&j, NULL);
@@ -298,7 +299,7 @@ static void print(const struct status *s, int code)
 	if (s->redraws)
 		fputs("\033[H\033[J", stdout);
 	if (s->json)
-		print_json(s);
+		print_json(s, code);
 	else
 		print_table(s, stdout);
 }

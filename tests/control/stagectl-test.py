@@ -1485,6 +1485,24 @@ class WholeJob(unittest.TestCase):
             self.assertEqual([x["node"] for x in json.loads(r.stdout)["datasets"]],
                              ["n1", "n2", "n10"])
 
+    def test_status_of_a_node_that_does_not_answer_is_unknown(self):
+        """Seen failing: the state of all datasets was ready."""
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as good, \
+                FakeDaemon(status=answer(dataset("a", "staging"), done())) as slow, \
+                FakeDaemon(status=answer(dataset("a", "failed", code=7), done())) as bad, \
+                FakeDaemon(status=answer(dataset("a", "ready"), None)) as dead:
+            for nodes, more, code, state in (({"n1": good.path, "n2": good.path}, {}, 0, "ready"),
+                                             ({"n1": good.path}, {"SLURM_JOB_NUM_NODES": 2}, 1, "unknown"),
+                                             ({"n1": slow.path}, {"SLURM_JOB_NUM_NODES": 2}, 1, "unknown"),
+                                             ({"n1": bad.path}, {"SLURM_JOB_NUM_NODES": 2}, 1, "failed"),
+                                             ({"n1": good.path, "n2": dead.path}, {}, 5, "unknown"),
+                                             ({"n1": good.path, "n2": "/nonexistent"}, {}, 5, "unknown")):
+                r = stagectl("status", "--all-nodes", "--json", **self.variables(nodes, **more))
+                self.assertEqual((r.returncode, json.loads(r.stdout)["state"]), (code, state), r.stderr)
+                assert_fits(r.stdout, "status")
+            r = stagectl("status", "--json", STAGE_DATA_SOCKET=dead.path)
+            self.assertEqual((r.returncode, json.loads(r.stdout)["state"]), (5, "unknown"), r.stderr)
+
     def test_status_of_many_nodes_is_a_line_per_dataset(self):
         """Seen failing without the summary: 10 rows."""
         with FakeDaemon(status=answer(dataset("a", "ready", elapsed=2000), done())) as good, \
