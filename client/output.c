@@ -4,6 +4,7 @@
  */
 #include "client/output.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,14 @@ void output_lines(FILE *f, const char *indent, const char *text)
 		fprintf(f, "%s%s\n", indent, escaped ? escaped : "?");
 		text += n + (text[n] == '\n');
 	}
+}
+
+int output_check(struct error *err)
+{
+	if (!ferror(stdout))
+		return 0;
+	clearerr(stdout); /* main() would print a second error */
+	return error_set(err, EIO, "output was lost: its reader has ended, or its disk is full");
 }
 
 static int compare_names(const void *a, const void *b)

@@ -39,6 +39,11 @@ void output_line(FILE *f, const char *text);
 /* Prints each line of text after indent. Always escapes them. */
 void output_lines(FILE *f, const char *indent, const char *text);
 
+/* Returns 0 as long as all output reaches stdout. If some was lost, because its reader has ended or
+ * the disk is full, sets err, resets the error of stdout, and returns -EIO. A command that prints
+ * for a long time must then end, because the parent may have set SIGPIPE to be ignored. */
+int output_check(struct error *err);
+
 /* Sorts the names and prints them as "n1, n2, n10 and 5 more". n: at least 1. */
 void output_names(FILE *f, const char **names, size_t n);
 

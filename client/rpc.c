@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/output.h"
 #include "client/waitloop.h"
 #include "common/protocol/conn.h"
 #include "common/protocol/proto.h"
@@ -362,6 +363,8 @@ static int read_answer(struct rpc *rpc, struct waitloop *loop, const struct rpc_
 	int code = STAGE_EXIT_FAILED, r;
 
 	for (;;) {
+		if (output_check(err) < 0)
+			return STAGE_EXIT_FAILED;
 		r = waitloop_wait(loop, &fd, 1);
 		switch (r) {
 		case WAITLOOP_READY:

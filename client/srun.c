@@ -353,6 +353,8 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 	int r;
 
 	while (!s->ending && s->n_done < s->n_nodes && !reap_steps(s)) {
+		if (output_check(s->err) < 0)
+			return STAGE_EXIT_FAILED;
 		r = pump(s, loop);
 		if (r == WAITLOOP_TICK) {
 			next_ms = s->h->on_tick(s->h->arg);

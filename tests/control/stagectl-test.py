@@ -563,6 +563,25 @@ class Showing(unittest.TestCase):
             self.assertEqual(d.requests[0]["watch"], "1")
             assert_fits("".join(lines), "--lines", "status-watch")
 
+    def test_watch_ends_when_its_reader_has_ended(self):
+        """The parent has set SIGPIPE to be ignored, as some shells and programs do. Seen failing: it printed until all were
+        ready."""
+        def slow(request):
+            for i in range(3000):
+                yield dataset("a", "staging", bytes=i, total=3000)
+                time.sleep(0.01)
+            yield dataset("a", "ready")
+            yield done()
+        with FakeDaemon(status=slow) as d:
+            p = subprocess.Popen([STAGECTL, "status", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=environment(STAGE_DATA_SOCKET=d.path), restore_signals=False,
+                                 preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
+            self.assertIn('"staging"', p.stdout.readline())
+            p.stdout.close()
+            self.assertEqual(p.wait(10), 1)
+            self.assertEqual(p.stderr.read(), "stagectl: output was lost: its reader has ended, or its disk is full\n")
+            p.stderr.close()
+
     def watch_on_terminal(self, **variables):
         go = threading.Event()
         with FakeDaemon(status=answer(dataset("a", "staging"), go,
