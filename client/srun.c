@@ -25,7 +25,7 @@
 #include "common/util/child-bind.h"
 #include "common/util/fd.h"
 
-#define SRUN_MAX_ARGS 64
+#define SRUN_MAX_ARGS 160 /* twice the names of all datasets of a job, and options */
 #define SRUN_END_MS 5000
 /* When one node has failed, the other ones have this time to report failures. */
 #define SRUN_FAILED_MS 500

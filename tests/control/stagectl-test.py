@@ -1522,6 +1522,16 @@ class WholeJob(unittest.TestCase):
             r = stagectl("status", "--json", STAGE_DATA_SOCKET=dead.path)
             self.assertEqual((r.returncode, json.loads(r.stdout)["state"]), (5, "unknown"), r.stderr)
 
+    def test_all_names_of_a_job_can_be_given(self):
+        """Seen failing with 33 names: too many components or names."""
+        names = [f"d{i}" for i in range(64)]
+        with FakeDaemon(status=answer(*(dataset(n, "ready") for n in names), done()),
+                        wait=answer(*(dataset(n, "ready") for n in names), done())) as d:
+            for verb, *options in ("status", "--watch"), ("wait", "-q", "--any"):
+                r = stagectl(verb, "--all-nodes", *options, *names, **self.variables({"n1": d.path, "n2": d.path}))
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertEqual([q["names"] for q in d.requests[-2:]], [",".join(names)] * 2)
+
     def test_status_of_many_nodes_is_a_line_per_dataset(self):
         """Seen failing without the summary: 10 rows."""
         with FakeDaemon(status=answer(dataset("a", "ready", elapsed=2000), done())) as good, \
