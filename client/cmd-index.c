@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/out-file.h"
 #include "client/output.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
@@ -20,10 +21,11 @@ static const struct option options[] = { { "nested", no_argument, NULL, 'n' }, {
 static int cmd_index_run(int argc, char **argv)
 {
 	_cleanup_(freep) char *archive = NULL;
+	_cleanup_(freep) char *index = NULL;
 	char program[PATH_MAX], out[PATH_MAX];
 	struct error err = ERROR_INIT;
 	bool nested = false;
-	int c;
+	int c, r;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
 		if (c != 'n')
@@ -39,7 +41,10 @@ static int cmd_index_run(int argc, char **argv)
 	    snprintf(out, sizeof(out), "%s" INDEX_SUFFIX, archive) >= PATH_MAX)
 		return output_fail(
 			(error_set(&err, ENAMETOOLONG, "%s is too long a name", archive), &err));
-	execl(program, "stage-index", archive, out, nested ? "nested" : NULL, (char *)NULL);
+	r = out_file_resolve(&index, out);
+	if (r < 0)
+		return output_fail((error_errno(&err, -r, "%s", out), &err));
+	execl(program, "stage-index", archive, index, nested ? "nested" : NULL, (char *)NULL);
 	return output_fail((error_errno(&err, errno, "%s", program), &err));
 }
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/out-file.h"
 #include "client/output.h"
 #include "client/pack.h"
 #include "client/progress-bar.h"
@@ -133,11 +134,17 @@ static int refuse_result(const struct pack *p, struct error *err)
 
 static int pack(struct pack *p, bool if_missing, bool force, struct error *err)
 {
+	_cleanup_(freep) char *image = NULL;
 	struct lock lock = { .fd = -1 };
 	int r;
 
 	if (if_missing && is_there(p))
 		return 0;
+	r = p->shard_size ? 0 : out_file_resolve(&image, p->out);
+	if (r < 0)
+		return error_errno(err, -r, "%s", p->out);
+	if (image)
+		p->out = image;
 	r = check_place(p->dir, p->out, err);
 	if (r < 0)
 		return r;

@@ -1,15 +1,12 @@
 #include "client/cmd.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "client/chart.h"
 #include "client/not-begun.h"
+#include "client/out-file.h"
 #include "client/output.h"
 #include "client/report-file.h"
 #include "client/rpc.h"
@@ -21,8 +18,6 @@
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
-#include "common/util/path.h"
-#include "common/util/strutil.h"
 
 #define TEXT_MAX_ROWS 32
 #define TEXT_CELLS 40
@@ -119,64 +114,14 @@ static int collect(const struct report_options *o, struct snapshot_list *l, char
 	return report_file_read(l, o->from, err) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
-/* Closes fd. */
-static int write_to(int fd, const struct timeline_list *l,
-		    int (*write_list)(const struct timeline_list *l, FILE *f))
-{
-	FILE *f = fdopen(fd, "w");
-	int r;
-
-	if (!f) {
-		close(fd);
-		return -ENOMEM;
-	}
-	r = write_list(l, f);
-	if (r == 0 && (fflush(f) || ferror(f)))
-		r = errno ? -errno : -EIO;
-	if (fclose(f) && r == 0)
-		r = -errno;
-	return r;
-}
-
-/* Writes a temporary file and renames it, so that the file is always complete. */
-static int replace(const char *path, const struct timeline_list *l,
-		   int (*write_list)(const struct timeline_list *l, FILE *f))
-{
-	_cleanup_(freep) char *tmp = NULL;
-	const mode_t mask = umask(0);
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
-
-	umask(mask);
-	/* A name of its own, because one that is longer than that of the file may be too long. */
-	tmp = strutil_printf("%.*s.stage-report.XXXXXX", (int)(path_base(path) - path), path);
-	if (!tmp)
-		return -ENOMEM;
-	fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	r = fchmod(fd, 0666 & ~mask) < 0 ? -errno : write_to(steal_fd(&fd), l, write_list);
-	if (r == 0 && rename(tmp, path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(tmp);
-	return r;
-}
-
-/* Writes to a pipe or device without replacing it, and to the target of a link. */
 static int save(const char *path, const struct timeline_list *l,
 		int (*write_list)(const struct timeline_list *l, FILE *f))
 {
-	_cleanup_(freep) char *real = realpath(path, NULL);
-	struct stat st;
-	int fd, r;
+	struct out_file o;
+	int r = out_file_open(&o, path);
 
-	if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
-		r = replace(real ?: path, l, write_list);
-	} else {
-		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		r = fd < 0 ? -errno : write_to(fd, l, write_list);
-	}
+	if (r == 0)
+		r = out_file_close(&o, write_list(l, o.f));
 	if (r == 0)
 		return STAGE_EXIT_OK;
 	output_error("write %s: %s", path, strerror(-r));

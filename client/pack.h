@@ -18,7 +18,7 @@ struct tar_writer;
 
 struct pack {
 	const char *dir;     /* absolute, resolved */
-	const char *out;     /* as the user wrote it */
+	const char *out;     /* as the user wrote it; of an image, without links */
 	uint64_t shard_size; /* 0: a squashfs image */
 	bool follow;	     /* links=follow: links are packed as what they lead to */
 	struct progress *progress;

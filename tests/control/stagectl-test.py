@@ -822,6 +822,93 @@ class Showing(unittest.TestCase):
             r = self.ask(d, "report", "--svg", top)
             self.assertEqual((r.returncode, r.stderr), (1, f"stagectl: write {top}: Is a directory\n"))
 
+    def test_report_writes_through_a_link_to_nothing(self):
+        """Seen failing: the link was replaced by the file."""
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            os.mkdir(f"{top}/there")
+            os.symlink("there/second", f"{top}/link")
+            os.symlink(f"{top}/there/x.svg", f"{top}/there/second")
+            r = self.ask(d, "report", "--svg", f"{top}/link")
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertEqual((os.readlink(f"{top}/link"), os.readlink(f"{top}/there/second")), ("there/second", f"{top}/there/x.svg"))
+            self.assertFalse(os.path.islink(f"{top}/there/x.svg"))
+            self.assertEqual(sorted(os.listdir(f"{top}/there")), ["second", "x.svg"])
+            os.symlink("/nonexistent/x", f"{top}/far")
+            os.symlink("loop", f"{top}/loop")
+            for name, reason in ("far", "No such file or directory"), ("loop", "Too many levels of symbolic links"):
+                r = self.ask(d, "report", "--html", f"{top}/{name}")
+                self.assertEqual((r.returncode, r.stderr), (1, f"stagectl: write {top}/{name}: {reason}\n"))
+                self.assertTrue(os.path.islink(f"{top}/{name}"))
+
+    def test_report_adds_to_its_own_output(self):
+        """Seen failing: the file that the shell had opened was replaced, and what others wrote into it was lost; where
+        it had no name, /dev/stdout was replaced."""
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            for out in "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
+                with open(f"{top}/x", "w+") as named, tempfile.TemporaryFile("w+", dir=top) as unnamed:
+                    for f in named, unnamed:
+                        f.write("before\n")
+                        f.flush()
+                        r = subprocess.run([STAGECTL, "report", "--save", out], env=environment(STAGE_DATA_SOCKET=d.path),
+                                           stdout=f, stderr=subprocess.PIPE, text=True)
+                        self.assertEqual((r.returncode, r.stderr), (0, ""))
+                        f.seek(0)
+                        self.assertEqual(f.readline(), "before\n")
+                        assert_fits(f.read(), "report")
+            self.assertEqual(os.listdir(top), ["x"])
+            r = self.ask(d, "report", "--save", "/dev/fd/77")
+            self.assertEqual((r.returncode, r.stderr), (1, "stagectl: write /dev/fd/77: Bad file descriptor\n"))
+        self.assertTrue(os.path.islink("/dev/stdout"))
+
+    def test_report_keeps_the_rights_of_a_file(self):
+        """Seen failing: a private file became readable for all, and a file in a directory that is not the user's was
+        refused."""
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            os.chmod(top, 0o755)
+            path = f"{top}/x"
+            for mode in 0o600, 0o664:
+                with open(path, "w") as f:
+                    f.write("old")
+                os.chmod(path, mode)
+                self.assertEqual(self.ask(d, "report", "--svg", path).returncode, 0)
+                self.assertEqual(os.stat(path).st_mode & 0o777, mode)
+            if os.geteuid():
+                return
+            os.chmod(d.top, 0o755)
+            os.chmod(d.path, 0o777)
+
+            def as_user(*args):
+                return subprocess.run([STAGECTL, "report", *args], env=environment(STAGE_DATA_SOCKET=d.path), user=65534,
+                                      group=65534, extra_groups=[], stderr=subprocess.PIPE, text=True)
+            os.chown(path, 65534, 65534)
+            r = as_user("--svg", path)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            os.chown(path, 0, 0)
+            os.chmod(path, 0o644)
+            os.chmod(top, 0o777)
+            self.assertEqual(as_user("--svg", path).stderr, f"stagectl: write {path}: Permission denied\n")
+            self.assertEqual(os.listdir(top), ["x"])
+
+    def test_report_leaves_a_file_as_it_is_when_the_disk_is_full(self):
+        if os.geteuid():
+            self.skipTest("needs root")
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", top], check=True)
+            try:
+                with open(f"{top}/x", "w") as f:
+                    f.write("old")
+                with contextlib.suppress(OSError), open(f"{top}/filler", "wb", buffering=0) as f:
+                    while True:
+                        f.write(bytes(4096))
+                for name in "x", "new":
+                    r = self.ask(d, "report", "--svg", f"{top}/{name}")
+                    self.assertEqual((r.returncode, r.stderr), (1, f"stagectl: write {top}/{name}: No space left on device\n"))
+                with open(f"{top}/x") as f:
+                    self.assertEqual(f.read(), "old")
+                self.assertEqual(sorted(os.listdir(top)), ["filler", "x"])
+            finally:
+                subprocess.run(["umount", top], check=True)
+
     def assert_shown(self, document, printed):
         """The document has what was printed; lines may be broken in another way."""
         with open(os.path.join(HERE, "../..", document)) as f:
@@ -2325,6 +2412,24 @@ class Packing(unittest.TestCase):
         r = stagectl("pack", "--shards", "1M", self.src, self.out)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertFalse(os.path.exists(f"{self.out}.lock"))
+
+    def test_a_result_that_is_a_link_is_written_through_it(self):
+        """Seen failing: the link was replaced by the image or the index."""
+        os.mkdir(f"{self.top}/there")
+        os.symlink("there/x.sqsh", self.out)
+        for options in [], ["--force"]:
+            r = stagectl("pack", "-q", *options, self.src, self.out)
+            if "no mksquashfs" in r.stderr:
+                self.skipTest("no mksquashfs")
+            self.assertEqual((r.returncode, os.readlink(self.out)), (0, "there/x.sqsh"), r.stderr)
+            self.assertEqual(os.listdir(f"{self.top}/there"), ["x.sqsh"])
+        tar, index = f"{self.top}/a.tar", f"{self.top}/a.tar.stage-index"
+        subprocess.run(["tar", "-C", self.src, "-cf", tar, "."], check=True)
+        os.symlink("there/index", index)
+        for _ in range(2):
+            r = stagectl("index", tar, STAGE_LIBEXEC_DIR=os.path.dirname(os.environ["STAGE_INDEX"]))
+            self.assertEqual((r.returncode, os.readlink(index)), (0, "there/index"), r.stderr)
+            self.assertGreater(os.path.getsize(index), 100)
 
     def test_the_index_of_a_tar(self):
         """Seen failing where the file has its name from the beginning, and where it is made of what is cut off."""
