@@ -16,6 +16,7 @@
 #include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-format.h"
+#include "daemon/engines/archive/pax-records.h"
 #include "daemon/engines/archive/tar-scan.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-extract.h"
@@ -244,15 +245,36 @@ static bool is_plain_name(const char *path)
 	return n < INDEX_NAME_SIZE;
 }
 
-/* Returns whether the extended records before the header at offset `at` have the member's size. */
+/* Returns whether the data is extended records, and they have that size. */
+static bool have_size(const char *data, size_t n, uint64_t size)
+{
+	struct pax_record rec;
+	uint64_t found = 0;
+
+	while (n > 0 && pax_records_next(&data, &n, &rec))
+		if (pax_record_is(&rec, "size") &&
+		    !pax_read_digits(rec.value, rec.value_size, &found))
+			return false;
+	return n == 0 && found == size;
+}
+
+/* Returns whether the extended header directly before the header at offset `at` has the member's
+ * size. The content of a member before it may have such a text, too. */
 static bool has_size_record(const struct loader *l, const struct member *m, uint64_t at)
 {
-	char records[INDEX_RECORDS], wanted[32];
-	const size_t size = at < sizeof(records) ? (size_t)at : sizeof(records);
-	const int n = snprintf(wanted, sizeof(wanted), " size=%llu\n", (unsigned long long)m->size);
+	unsigned char data[INDEX_RECORDS];
+	const size_t size = at < sizeof(data) ? (size_t)at : sizeof(data);
+	struct untar_header h;
 
-	return fd_pread_all(l->archive, records, size, at - size) == (ssize_t)size &&
-	       memmem(records, size, wanted, (size_t)n);
+	if (fd_pread_all(l->archive, data, size, at - size) != (ssize_t)size)
+		return false;
+	for (size_t i = UNTAR_BLOCK; i < size; i += UNTAR_BLOCK) {
+		if (untar_header_read(data + i - UNTAR_BLOCK, &h) == UNTAR_PAX &&
+		    h.size <= size - i && size - i - h.size < UNTAR_BLOCK &&
+		    have_size((const char *)data + i, (size_t)h.size, m->size))
+			return true;
+	}
+	return false;
 }
 
 /* Returns whether the header at offset `at`, which has the size in_header, may be the member's. The
