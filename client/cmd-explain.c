@@ -24,7 +24,6 @@
 #include "common/config/conf.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
-#include "common/util/memory.h"
 #include "common/util/parse.h"
 #include "stage-build.h"
 
@@ -258,9 +257,11 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 		    dataset_method_to_string(d->method));
 	if (m)
 		print_moved(m);
-	print_field("rule", "%s%s%s%s", a->rule, a->match[0] ? " (" : "", a->match,
-		    a->match[0] ? ")" : "");
-	print_field("tiers", "%s", a->tiers);
+	if (a->rule) {
+		print_field("rule", "%s%s%s%s", a->rule, a->match[0] ? " (" : "", a->match,
+			    a->match[0] ? ")" : "");
+		print_field("tiers", "%s", a->tiers);
+	}
 	if (f) {
 		print_amount(f);
 		print_field("plan", "%s", a->code ? "" : kv_get_or_empty(f, "plan"));
@@ -304,12 +305,24 @@ static void explain_moved(struct explain *e, const struct moved *m)
 	print_moved(m);
 }
 
+static int explain_error(struct explain *e, const struct dataset *d, const struct moved *m,
+			 const struct error *err)
+{
+	struct plan_answer a = { .code = (int)error_to_exit(err) };
+
+	snprintf(a.text, sizeof(a.text), "%s", err->text);
+	explain_answer(e, d, &a, m);
+	return a.code;
+}
+
 static int ask_and_explain(struct explain *e, struct dataset *d, const struct moved *m,
 			   struct error *err)
 {
 	_cleanup_(plan_answer_deinit) struct plan_answer a = { 0 };
 	int r = plan_ask(&a, d, &e->request, err);
 
+	if (r < 0 && plan_is_answer(err))
+		return explain_error(e, d, m, err);
 	if (r < 0) {
 		error_prefix(err, "%s", d->name);
 		return r;
@@ -352,9 +365,9 @@ static int explain_item(struct explain *e, const char *value, struct error *err)
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	int r, code = STAGE_EXIT_OK;
 
-	r = items_read(&list, &value, 1, err);
+	r = items_parse(&list, value, err);
 	if (r == 0)
-		r = items_read(&asked, &value, 1, err);
+		r = items_parse(&asked, value, err);
 	if (r == 0)
 		r = find_copies(&copies, &conf, &list, err);
 	if (r < 0)
@@ -362,7 +375,10 @@ static int explain_item(struct explain *e, const char *value, struct error *err)
 	e->conf = conf;
 	open_json(e);
 	for (size_t i = 0; i < list.n_items && r >= 0; i++) {
-		r = explain_one(e, &list.items[i], &asked.items[i], &copies, err);
+		*err = (struct error)ERROR_INIT;
+		r = items_check(&asked, i, value, err) < 0
+			    ? explain_error(e, &asked.items[i], NULL, err)
+			    : explain_one(e, &list.items[i], &asked.items[i], &copies, err);
 		if (r > 0 && !code)
 			code = r;
 	}
@@ -413,16 +429,6 @@ static int parse(struct explain *e, int argc, char **argv)
 	return argc - optind > 1 ? output_usage(argv[0], "one name or item at a time") : 0;
 }
 
-/* Reads how much memory the job may still use, on a node of a job. Elsewhere the user asks about a
- * job that does not run on this machine. */
-static void look_for_memory(struct plan_request *q)
-{
-	if (q->memory || !getenv("SLURM_JOB_ID") || !getenv("SLURMD_NODENAME"))
-		return;
-	if (memory_read_cgroup(&q->memory, &q->used) < 0)
-		q->memory = q->used = 0;
-}
-
 static int cmd_explain_run(int argc, char **argv)
 {
 	struct explain e = { .request.timeout_ms = DEFAULT_TIMEOUT_MS };
@@ -444,7 +450,7 @@ static int cmd_explain_run(int argc, char **argv)
 		}
 	}
 	err = (struct error)ERROR_INIT;
-	look_for_memory(&e.request);
+	plan_look_for_memory(&e.request);
 	code = explain_item(&e, argv[optind], &err);
 	return code < 0 ? output_fail(&err) : code;
 }

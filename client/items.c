@@ -31,25 +31,21 @@ static bool is_missing(const char *path)
 	       access(top, F_OK) == 0;
 }
 
-/* If a file does not exist, suggests the item that was probably meant. Checks only these cases,
- * because a file system may hang. */
-static int check_slips(const struct dataset_list *list, const char *value, const char *cwd,
-		       struct error *err)
+int items_check(const struct dataset_list *list, size_t i, const char *value, struct error *err)
 {
+	const struct dataset *d = &list->items[i];
+	_cleanup_(freep) char *cwd = NULL;
 	char hint[1024];
 
-	for (size_t i = 0; i < list->n_items; i++) {
-		const struct dataset *d = &list->items[i];
-
-		if (d->scheme != DATASET_SCHEME_FILE || d->is_set)
-			continue;
-		if (!*dataset_slip_hint(value, i, hint, sizeof(hint)))
-			dataset_name_hint(d, value, cwd, hint, sizeof(hint));
-		if (*hint && is_missing(d->source))
-			return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s: %s%s", d->name,
-					  d->source, strerror(ENOENT), hint);
-	}
-	return 0;
+	if (d->scheme != DATASET_SCHEME_FILE || d->is_set)
+		return 0;
+	cwd = getcwd(NULL, 0);
+	if (!*dataset_slip_hint(value, i, hint, sizeof(hint)))
+		dataset_name_hint(d, value, cwd ? cwd : "", hint, sizeof(hint));
+	if (!*hint || !is_missing(d->source))
+		return 0;
+	return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s%s", d->source, strerror(ENOENT),
+			  hint);
 }
 
 /* If a file's name is exactly the pattern, the item means this file. */
@@ -92,37 +88,72 @@ static const char *get_home(void)
 	return pw ? pw->pw_dir : home;
 }
 
-int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
-	       struct error *err)
+/* Prints all that are missing but the last one, which is the error. */
+static int check_all(const struct dataset_list *list, const char *value, struct error *err)
+{
+	struct error last = ERROR_INIT;
+
+	for (size_t i = 0; i < list->n_items; i++) {
+		struct error e = ERROR_INIT;
+
+		if (items_check(list, i, value, &e) == 0)
+			continue;
+		error_prefix(&e, "%s", list->items[i].name);
+		if (last.code)
+			output_error("%s", last.text);
+		last = e;
+	}
+	if (last.code && err)
+		*err = last;
+	return last.code;
+}
+
+/* *valuep: all values as one. */
+static int parse(struct dataset_list *list, char **valuep, const char *const *values,
+		 size_t n_values, struct error *err)
+{
+	_cleanup_(freep) char *cwd = NULL;
+	int r = dataset_merge(valuep, values, n_values, NULL, 0, err);
+
+	if (r == 0 && !*valuep)
+		r = error_set(err, EINVAL, "nothing was asked for");
+	if (r == 0)
+		r = dataset_list_from_string(list, *valuep, err);
+	if (r < 0)
+		return r;
+	cwd = getcwd(NULL, 0);
+	return dataset_list_expand(list, cwd ? cwd : "/", get_home(), get_env, NULL, err);
+}
+
+static int read_values(struct dataset_list *list, const char *const *values, size_t n_values,
+		       bool check, struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list l = { 0 };
 	_cleanup_(freep) char *value = NULL;
-	_cleanup_(freep) char *cwd = NULL;
-	int r;
+	int r = parse(&l, &value, values, n_values, err);
 
-	r = dataset_merge(&value, values, n_values, NULL, 0, err);
+	if (r == 0 && check)
+		r = check_all(&l, value, err);
+	if (r < 0 && err && err->exit_code == 0)
+		err->exit_code = STAGE_EXIT_USAGE;
 	if (r < 0)
-		goto usage;
-	if (!value)
-		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "nothing was asked for");
-	r = dataset_list_from_string(&l, value, err);
-	if (r < 0)
-		goto usage;
-	cwd = getcwd(NULL, 0);
-	r = dataset_list_expand(&l, cwd ? cwd : "/", get_home(), get_env, NULL, err);
-	if (r == 0)
-		r = check_slips(&l, value, cwd ? cwd : "", err);
-	if (r < 0)
-		goto usage;
+		return r;
 	find_names(&l);
 	warn_of_sequence(values, n_values);
 	*list = l;
 	l = (struct dataset_list){ 0 };
 	return 0;
-usage:
-	if (err && err->exit_code == 0)
-		err->exit_code = STAGE_EXIT_USAGE;
-	return r;
+}
+
+int items_parse(struct dataset_list *list, const char *value, struct error *err)
+{
+	return read_values(list, &value, 1, false, err);
+}
+
+int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
+	       struct error *err)
+{
+	return read_values(list, values, n_values, true, err);
 }
 
 const char *items_get_user(void)

@@ -29,6 +29,7 @@
 #include "common/util/child-bind.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/memory.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "common/util/strutil.h"
@@ -249,6 +250,21 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	a->max_rate = admitted.max_rate;
 	keys_fd = get_keys_fd(d);
 	return ask_worker(a, task, keys_fd, request->timeout_ms, err);
+}
+
+bool plan_is_answer(const struct error *err)
+{
+	enum stage_exit code = error_to_exit(err);
+
+	return code == STAGE_EXIT_USAGE || code == STAGE_EXIT_REFUSED || code == STAGE_EXIT_TIMEOUT;
+}
+
+void plan_look_for_memory(struct plan_request *q)
+{
+	if (q->memory || !getenv("SLURM_JOB_ID") || !getenv("SLURMD_NODENAME"))
+		return;
+	if (memory_read_cgroup(&q->memory, &q->used) < 0)
+		q->memory = q->used = 0;
 }
 
 void plan_get_keep(const struct conf *conf, const struct dataset *d, const struct kv *facts,

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/protocol/kv.h"
@@ -28,6 +29,10 @@ struct plan_answer {
 	char text[1024];    /* the reason for the code */
 };
 
+/* Reads how much memory the job may still use, on a node of a job. Elsewhere the user asks about a
+ * job that does not run on this machine. */
+void plan_look_for_memory(struct plan_request *q);
+
 void plan_answer_deinit(struct plan_answer *a);
 
 /* Loads the site's configuration; without one everything is allowed, as in `stagectl run`. Finds
@@ -35,6 +40,10 @@ void plan_answer_deinit(struct plan_answer *a);
  * with *a filled, or -errno if the site refuses the dataset or there was no answer. */
 int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request *request,
 	     struct error *err);
+
+/* Returns whether the error of plan_ask() is about this dataset, so that others can be asked
+ * about. */
+bool plan_is_answer(const struct error *err);
 
 /* Writes lines of text about a faster way, or "" if none is known. facts: as above; source: used in
  * the examples. */

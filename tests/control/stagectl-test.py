@@ -1748,7 +1748,29 @@ class Running(unittest.TestCase):
         self.assertEqual([w.get("worth", {}).get("read_ms") for w in d], [10_000, None, None])
         self.assertEqual([(w["rule"], w["code"]) for w in d], [("fake", 0), ("fake", 0), ("fake", 7)])
         r = stagectl("explain", "--json", "x=/elsewhere/x", **where)
-        self.assertEqual((r.returncode, json.loads(r.stdout)["datasets"]), (6, []))
+        refused, = json.loads(r.stdout)["datasets"]
+        self.assertEqual((r.returncode, refused["code"], refused["rule"]), (6, 6, None))
+        self.assertIn("/elsewhere/x", refused["refused"])
+
+    def test_each_of_several_items_is_explained(self):
+        """Seen failing: the first one that a rule refused, or that was not there, was the last one that was told."""
+        conf = f"{self.libexec}/several.conf"
+        with open(conf, "w") as f:
+            f.write("[source fake]\nMatch=/fake/**\n")
+        os.chmod(conf, 0o644)
+        value = "a=/elsewhere/a,b=/fake/facts.exit0,c=/tmp/no;such,d=/fake/error7.exit1,year=2020,e=/fake/facts.exit0"
+        r = stagectl("explain", value, **self.variables(STAGE_CONF=conf))
+        self.assertEqual((r.returncode, r.stderr), (6, ""))
+        blocks = r.stdout.split("\n\n")
+        self.assertEqual([block.splitlines()[0] for block in blocks], ["a", "b", "c", "d", "year", "e"])
+        for block, text in zip(blocks, ("no rule of the site matches", "plan", "for several, write", "refused", "write ./year=2020", "plan")):
+            self.assertIn(text, block)
+        r = stagectl("explain", "--json", value, **self.variables(STAGE_CONF=conf))
+        assert_fits(r.stdout, "explain")
+        self.assertEqual([d["code"] for d in json.loads(r.stdout)["datasets"]], [6, 0, 2, 7, 2, 0])
+        r = stagectl("run", f"--stage-data={value}", "--", "true", **self.variables(STAGE_CONF=conf))
+        self.assertIn("for several, write", r.stderr)
+        self.assertIn("write ./year=2020", r.stderr)
 
     def test_a_name_before_an_equals_sign_is_explained(self):
         """sbatch said it. Here it was only said that the file is not there."""
@@ -1756,12 +1778,12 @@ class Running(unittest.TestCase):
             r = stagectl(command, *(["--stage-data=year=2020", "--", "true"] if command == "run" else ["year=2020"]),
                          **self.variables())
             self.assertNotEqual(r.returncode, 0)
-            self.assertIn("No such file or directory; if year= is a part of the path, write ./year=2020", r.stderr)
+            self.assertIn("No such file or directory; if year= is a part of the path, write ./year=2020", r.stdout + r.stderr)
         # seen failing: an option that stands alone was called a part of the path
         for typed, meant in (("strp=1", "strip=1"), ("method=extract", "method=extract")):
             r = stagectl("explain", typed, **self.variables())
             self.assertIn(f"if it is the option {meant.split('=')[0]}=, add it to its item, as in /p/x::{meant}; "
-                          f"if it is a part of the path, write ./{typed}", r.stderr)
+                          f"if it is a part of the path, write ./{typed}", r.stdout)
         r = stagectl("run", "--stage-data=year=/nowhere/2020", "--", "true", **self.variables())
         self.assertNotIn("is a part of the path", r.stderr)
 
@@ -1778,8 +1800,8 @@ class Running(unittest.TestCase):
                             (f"/fake/x:ssd:verify=sha256:{'0' * 64}", "[source fake], which has Tiers=shm"),
                             (f"/fake/x:/p/x:verify=sha256:{'0' * 64}", "below no tier of this site")):
             r = stagectl("explain", item, **where)
-            self.assertEqual((r.returncode, r.stdout), (6, ""), item)
-            self.assertIn(words, r.stderr)
+            self.assertEqual((r.returncode, r.stderr), (6, ""), item)
+            self.assertIn(words, r.stdout)
 
     def test_the_command_has_the_environment_and_nothing_stays(self):
         r = self.run_(self.item(), self.item(name="y"), "--", "sh", "-c",
