@@ -159,10 +159,6 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 {
 	struct error err = ERROR_INIT;
 
-	if (d->verify == DATASET_VERIFY_SHA256 && strlen(d->sha256) != 64)
-		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't "
-			 "match",
-			 d->name, strlen(d->sha256));
 	if (dataset_scheme_is_web(d->scheme) && !strcmp(d->dest, "source"))
 		say_refuse("%s: data on the web can't be used where it is; leave DEST out",
 			   d->name);

@@ -24,8 +24,7 @@ int dataset_option_read_verify(struct dataset *d, char *value, struct error *err
 		return dataset_refuse(err,
 				      "option verify: the digest has a byte that is no hex digit; "
 				      "write what sha256sum prints, 64 of 0-9 and a-f");
-	/* A shorter digest is accepted here, but cannot match; sbatch warns about it. */
-	if (n == 0 || n > 64)
+	if (n != 64)
 		return dataset_refuse(err,
 				      "option verify: the digest has %zu digits and sha256 has 64; "
 				      "write what sha256sum prints",

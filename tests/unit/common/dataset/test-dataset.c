@@ -160,7 +160,6 @@ static const struct {
 	{ "/p/x::strip=1,foo=bar", NULL, "x foo" },                  /* options alone are taken for such */
 	{ "/p/x::strip=1,threads=a/b", NULL, "x threads" },
 	{ "/p/x::max=18446744073709551615", NULL, "x" },
-	{ "2012.tar::verify=sha256:AB", "2012.tar::verify=sha256:ab", "d_2012" },
 	{ "2012.tar::verify=sha256:" HEX, "2012.tar::verify=sha256:"
 	  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "d_2012" },
 
@@ -338,6 +337,7 @@ static const struct {
 	{ "/p/x::subdir=./", "subdir is empty", "subdir=PATH" },
 	{ "/p/x::verify=md5:00", "md5:00", "sha256:DIGEST" },
 	{ "2012.tar::verify=sha256:", "0 digits", "sha256sum" },
+	{ "/p/x::verify=sha256:abc", "3 digits", "sha256sum" }, /* seen failing: all was read first */
 	{ "/p/x::verify=sha256:" HEX "0", "65 digits", "sha256sum" },
 	{ "/p/x::verify=sha256:" HEX32 "0123456789abcdef0123456789abcdeg", "hex digit", "sha256sum" },
 	{ "/p/x:shm:strip=1:nested", "\"1:nested\"", "joined by +" },
