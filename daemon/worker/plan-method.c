@@ -28,6 +28,8 @@ static const char *describe(const struct facts *f, char buf[static 64])
 		return "a set of files";
 	if (f->format == FORMAT_PLAIN && f->counted && f->bytes == 0)
 		return "an empty file";
+	if (f->format == FORMAT_PLAIN && f->other && !f->other->is_page)
+		return f->other->what;
 	if (f->format == FORMAT_PLAIN)
 		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
 	else
@@ -246,7 +248,10 @@ static int check_options(const struct planner *p, struct error *err)
 	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
 	/* clang-format off */
 	const struct { bool wrong; const char *what, *hint; } rules[] = {
-		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
+		{ ds->strip && !extract, "strip= is for archives that are extracted",
+		  m == DATASET_METHOD_MOUNT ? "leave it out, or use method=extract" : "leave it out" },
+		{ ds->nested && extract && p->facts->format == FORMAT_SQUASHFS,
+		  "nested is for archives, and does not open those in an image", "leave it out" },
 		{ ds->nested && !extract && (m != DATASET_METHOD_MOUNT || !plan_is_plain_tar(p)),
 		  "nested is for archives that are extracted, and for plain tars that are mounted",
 		  facts_is_archive(p->facts) ? "leave it out, or use method=extract" : "leave it out" },

@@ -19,6 +19,7 @@
 #include "common/util/url.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/decompress.h"
 #include "daemon/engines/archive/estimate.h"
 #include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/stream.h"
@@ -139,18 +140,19 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 	return at;
 }
 
-/* Returns whether the data unpacks to nothing, without an error. libarchive reports an error at the
- * beginning only if it looks for the layers itself. */
-static bool is_nothing(const void *data, size_t size)
+/* Returns whether the data unpacks to nothing, without an error. This asks the readers of
+ * extraction, because libarchive takes a gzip header that is cut off for a complete file. */
+static bool is_nothing(const void *data, size_t size, enum facts_filter filter)
 {
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain;
+	const void *piece;
 
 	if (stream_new_memory(&in, data, size, 0) < 0 ||
-	    decode_decompress(&plain, in, FILTER_NONE, NULL) < 0)
+	    decompress_new(&plain, in, filter, NULL) < 0)
 		return false;
 	in = plain;
-	return true;
+	return stream_next(in, &piece, NULL) == 0;
 }
 
 /* Returns the format inside the compression that begins at `from`, and adds its first headers to
@@ -185,8 +187,8 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		filled += take;
 	}
 	tar_sample_add(sample, block, filled, 0);
-	if (filled == 0 && n == 0 && is_whole) {
-		if (!is_nothing(data, packed))
+	if (filled == 0 && n == 0) {
+		if (!is_whole || !is_nothing(data, packed, filter))
 			return broken;
 		facts->other = &magic_nothing_compressed;
 		return FORMAT_PLAIN;

@@ -13,6 +13,7 @@
 #define TAR_CHECKSUM_SIZE 8
 #define LZMA_HEADER_SIZE 13
 #define ISO_9660_AT 32769
+#define OLD_CPIO_HEADER_SIZE 26
 #define SKIPPABLE_MAGIC 0x184d2a50u /* and the next 15 numbers */
 
 static const struct {
@@ -189,10 +190,6 @@ static const struct {
 	  false,
 	  { "the first part of a zip that was made in several parts (.z01, .z02, ...)",
 	    "join them elsewhere: zip -s 0 FILE.zip --out NEW.zip", false } },
-	{ "07070",
-	  false,
-	  { "a cpio archive, which is not unpacked here",
-	    "unpack it elsewhere (cpio -id) and pack it as a tar", true } },
 	{ "!<arch>\ndebian-binary",
 	  false,
 	  { "a Debian package, which is not unpacked here",
@@ -201,6 +198,22 @@ static const struct {
 	  false,
 	  { "an ar archive, which is not unpacked here",
 	    "unpack it elsewhere (ar x) and pack it as a tar", true } },
+	{ "LRZI",
+	  false,
+	  { "packed by lrzip, which can't be unpacked here",
+	    "decompress it elsewhere (lrzip -d), and name the tar", false } },
+	{ "RZIP",
+	  false,
+	  { "packed by rzip, which can't be unpacked here",
+	    "decompress it elsewhere (rzip -d), and name the tar", false } },
+	{ "GRZipII",
+	  false,
+	  { "packed by grzip, which can't be unpacked here",
+	    "decompress it elsewhere (grzip -d), and name the tar", false } },
+	{ "WARC/",
+	  false,
+	  { "a WARC archive, which is not unpacked here",
+	    "unpack it elsewhere (bsdtar -xf) and pack it as a tar", true } },
 	{ "\xed\xab\xee\xdb",
 	  false,
 	  { "an RPM package, which is not unpacked here",
@@ -247,10 +260,45 @@ static const struct {
 	    "look into it, and download the file again", true, true } },
 };
 
+static const struct magic_unexpected cpio = {
+	"a cpio archive, which is not unpacked here",
+	"unpack it elsewhere (cpio -id) and pack it as a tar",
+	true,
+};
+
+static const struct magic_unexpected lha = {
+	"an lha archive, which is not unpacked here",
+	"unpack it elsewhere (7z x) and pack it as a tar",
+	true,
+};
+
+/* Recognises the old binary format, which cpio writes without -H. Its numbers have the byte order
+ * of the machine. */
+static bool is_old_cpio(const unsigned char *b, size_t size)
+{
+	bool is_little = size >= OLD_CPIO_HEADER_SIZE && b[0] == 0xc7 && b[1] == 0x71;
+	bool is_big = size >= OLD_CPIO_HEADER_SIZE && b[0] == 0x71 && b[1] == 0xc7;
+	size_t n_name = is_little ? b[20] | (size_t)b[21] << 8
+			: is_big  ? b[21] | (size_t)b[20] << 8
+				  : 0;
+
+	return n_name > 1 && n_name <= size - OLD_CPIO_HEADER_SIZE &&
+	       strnlen((const char *)b + OLD_CPIO_HEADER_SIZE, n_name) == n_name - 1;
+}
+
+static bool is_lha(const unsigned char *b, size_t size)
+{
+	return size >= 7 && (!memcmp(b + 2, "-lh", 3) || !memcmp(b + 2, "-lz", 3)) && b[6] == '-';
+}
+
 const struct magic_unexpected *magic_get_unexpected(const void *data, size_t size)
 {
 	const char *text = data, *end = text + size, *p = text;
 
+	if ((size >= 5 && !memcmp(data, "07070", 5)) || is_old_cpio(data, size))
+		return &cpio;
+	if (is_lha(data, size))
+		return &lha;
 	if (size >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
 	while (p < end && strchr(" \t\r\n", *p) && *p)

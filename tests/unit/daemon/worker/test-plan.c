@@ -161,6 +161,7 @@ static const struct given cases[] = {
 	{ .word = "mount a tar that is copied first", .source = F_TAR, .method = MOUNT, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
 	{ .word = "nested: mount a plain tar", .source = F_TAR, .method = MOUNT, .nested = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "nested: mount a zip", .source = F_ZIP, .method = MOUNT, .nested = true, .r = -EINVAL, .got = MOUNT, .says = "nested is for archives that are extracted, and for plain tars" },
+	{ .word = "nested: unpack an image", .source = F_IMAGE, .method = EXTRACT, .nested = true, .r = -EINVAL, .got = EXTRACT, .says = "does not open those in an image" }, /* seen failing: it had no effect */
 	{ .word = "mount a zip", .source = F_ZIP, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "mount a compressed tar", .source = F_TARZST, .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "a tar in zstd" },
 	{ .word = "copy a tar: a file", .source = F_TAR, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
