@@ -40,7 +40,11 @@ static int cmd_index_run(int argc, char **argv)
 	if (cmd_get_helper(program, sizeof(program), "stage-index") < 0 ||
 	    snprintf(out, sizeof(out), "%s" INDEX_SUFFIX, archive) >= PATH_MAX)
 		return output_fail(
-			(error_set(&err, ENAMETOOLONG, "%s is too long a name", archive), &err));
+			(error_set(&err, ENAMETOOLONG,
+				   "%s is too long a name; move the tar to a directory with a "
+				   "shorter path",
+				   archive),
+			 &err));
 	r = out_file_resolve(&index, out);
 	if (r < 0)
 		return output_fail((error_errno(&err, -r, "%s", out), &err));

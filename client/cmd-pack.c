@@ -46,7 +46,9 @@ static int lock_take(struct lock *l, const char *out, struct error *err)
 	struct stat mine, there;
 
 	if (snprintf(l->path, sizeof(l->path), "%s.lock", out) >= (int)sizeof(l->path))
-		return error_set(err, ENAMETOOLONG, "%s is too long a name", out);
+		return error_set_hint(err,
+				      error_set(err, ENAMETOOLONG, "%s is too long a name", out),
+				      "write to a shorter path");
 	for (;;) {
 		l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (l->fd < 0)
@@ -111,7 +113,8 @@ static int check_place(const char *dir, const char *out, struct error *err)
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "%s is inside of %s; write it somewhere else", out, dir);
 	if (stat(out, &st) == 0 && !S_ISREG(st.st_mode))
-		return error_exit(err, STAGE_EXIT_USAGE, EEXIST, "%s is there and no file", out);
+		return error_exit(err, STAGE_EXIT_USAGE, EEXIST,
+				  "%s is there and no file; write to another name", out);
 	return 0;
 }
 

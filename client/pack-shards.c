@@ -94,7 +94,9 @@ static int write_shard(struct shards *s, size_t first, size_t n_files, struct er
 	if (s->n_shards == MAX_SHARDS)
 		return error_set(err, E2BIG, "more than %d shards; take a bigger size", MAX_SHARDS);
 	if (make_name(path, sizeof(path), s->pack->out, s->n_shards, s->tmp) < 0)
-		return error_set(err, ENAMETOOLONG, "%s is too long a name", s->pack->out);
+		return error_set_hint(
+			err, error_set(err, ENAMETOOLONG, "%s is too long a name", s->pack->out),
+			"write to a shorter path");
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", path);

@@ -304,7 +304,9 @@ int pack_squashfs(const struct pack *p, struct error *err)
 	else
 		r = snprintf(im.tmp, sizeof(im.tmp), "%s.tmp.%s.%d", p->out, host, (int)getpid());
 	if (r < 0 || (size_t)r >= sizeof(im.tmp))
-		return error_set(err, ENAMETOOLONG, "%s is too long a name", p->out);
+		return error_set_hint(err,
+				      error_set(err, ENAMETOOLONG, "%s is too long a name", p->out),
+				      "write to a shorter path");
 	if (unlink(im.tmp) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove %s", im.tmp);
 	if (!p->follow)

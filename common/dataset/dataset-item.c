@@ -415,8 +415,8 @@ static int check_start(const char *item, struct error *err)
 	return 0;
 }
 
-/* Refuses "http:/x", "host:/path" and "${X:-y}", which would otherwise be read as a file and a
- * DEST. */
+/* Refuses "http:/x", "host:/path", "C:\x" and "${X:-y}", which would otherwise be read as a file
+ * and a DEST. */
 static int check_cut(const struct dataset *d, const char *source, const char *dest,
 		     struct error *err)
 {
@@ -439,6 +439,9 @@ static int check_cut(const struct dataset *d, const char *source, const char *de
 			"the source comes first, then its DEST; for a file of that name "
 			"write ./%s",
 			source);
+	if (strutil_is_alpha(source[0]) && !source[1] && *dest == '\\')
+		return error_set_hint(err, dataset_refuse(err, "is a path of Windows"),
+				      "copy the file to this system, and write its path here");
 	if (*source != '/' && strchr(source, '@') && !strchr(source, '/') && *dest == '/')
 		return dataset_refuse(err,
 				      "files of other machines are not read by name; give a path, "

@@ -177,9 +177,9 @@ char *dataset_name_hint(const struct dataset *d, const char *value, const char *
 		return buf;
 	if (d->dest && *d->dest == '/' && !strchr(d->source + n + 1, '/')) {
 		snprintf(buf, size,
-			 "; if %s is another machine: its files are not read by name, so copy them "
-			 "here first (scp)",
-			 d->source + n + 1);
+			 "; if %s is another machine%s: its files are not read by name, so copy "
+			 "them here first (scp)",
+			 d->source + n + 1, d->source[n + 2] ? "" : ", or a drive of Windows");
 		return buf;
 	}
 	if (!d->name_given)

@@ -85,6 +85,26 @@ static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 	return true;
 }
 
+/* Suggests the path without backslashes, which separate directories in Windows, and quote a byte in
+ * a shell. */
+static bool hint_backslash(const char *item, char *buf, size_t size)
+{
+	char path[ITEM_SIZE] = "";
+
+	if (!strchr(item, '\\'))
+		return false;
+	for (; *item; item++) {
+		bool quotes = *item == '\\' && strchr(" '\"\\()[]{}*?$&;!#", item[1]);
+
+		if (!quotes && !append(path, *item == '\\' ? "/" : item, 1))
+			return false;
+	}
+	if (!dataset_slip_is_item(path))
+		return false;
+	snprintf(buf, size, "; a backslash is a part of the name here: did you mean '%s'?", path);
+	return true;
+}
+
 /* Suggests several items instead of one with blanks or semicolons. */
 static bool hint_separators(const char *item, char *buf, size_t size)
 {
@@ -139,6 +159,8 @@ char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size)
 	    (index > 0 && hint_comma(value, index - 1, buf, size)))
 		return buf;
 	if (!get_item(value, index, item))
+		return buf;
+	if (hint_backslash(item, buf, size))
 		return buf;
 	if (dataset_slip_correct(item, meant) == 0)
 		snprintf(buf, size, "; did you mean '%s'?", meant);

@@ -137,7 +137,9 @@ static int make(const char *path, const char *out, bool nested, struct archive_c
 	if (r < 0)
 		return r;
 	if (snprintf(tmp, sizeof(tmp), "%s.XXXXXX", out) >= (int)sizeof(tmp))
-		return error_set(err, ENAMETOOLONG, "%s is too long a name", out);
+		return error_set_hint(err,
+				      error_set(err, ENAMETOOLONG, "%s is too long a name", out),
+				      "move the tar to a directory with a shorter path");
 	set_signals();
 	fd = mkostemp(tmp, O_CLOEXEC); /* with mode 0600 */
 	if (fd < 0)

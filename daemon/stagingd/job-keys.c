@@ -184,9 +184,14 @@ int job_keys_take(struct job_keys *jk, const struct kv *kv, struct error *err)
 		r = keys_from_kv(keys, kv);
 		if (r != KEYS_E_SUCCESS)
 			return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-					  r == KEYS_E_NONE ? "these keys lack one of two"
-							   : "these keys have a byte that keys "
-							     "can't have, or too many");
+					  r == KEYS_E_NONE
+						  ? "the keys for S3 are not complete; set both "
+						    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+						  : "a key for S3 has a byte that keys can't "
+						    "have, or too many; set AWS_ACCESS_KEY_ID, "
+						    "AWS_SECRET_ACCESS_KEY and "
+						    "AWS_SESSION_TOKEN without blanks and line "
+						    "ends");
 		keys_free(jk->keys);
 		jk->keys = steal_ptr(keys);
 		jk->none[0] = '\0';

@@ -492,7 +492,7 @@ def test_a_directory_with_a_map_of_holes_is_refused():
     assert done.returncode == 1 and "can't be mounted" in done.stderr, done
     with Mounted(f"{src}/a.tar") as w:
         m = w.run_until("ready", "error")
-        assert m["op"] == "error" and "can't be mounted: after first it has" in m["text"], m
+        assert m["op"] == "error" and "can't be mounted: the member after first is a device" in m["text"], m
     remove(src)
 
 

@@ -45,11 +45,10 @@ static int scan_level(struct scan_level *l, struct error *err);
 
 static int refuse_foreign(const struct scan_level *l, struct error *err)
 {
-	error_set(
-		err, EOPNOTSUPP,
-		"the archive can't be mounted: after %s it has a device, or a member in a dialect "
-		"that only extraction reads",
-		*l->last ? l->last : "its beginning");
+	error_set(err, EOPNOTSUPP,
+		  "the archive can't be mounted: the %s%s is a device, or in a dialect that only "
+		  "extraction reads",
+		  *l->last ? "member after " : "first member", l->last);
 	return error_set_hint(err, -EOPNOTSUPP,
 			      "method=extract unpacks it, without a device by exclude=");
 }

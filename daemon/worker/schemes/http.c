@@ -76,6 +76,15 @@ static int look_at_end(struct ctx *ctx, struct source *src, struct error *err)
 	return look_at(ctx, src, from, o->size, &reply, err);
 }
 
+static int refuse_size(const struct source *src, struct error *err)
+{
+	error_set(err, EIO, "%s: the server says that it has %llu bytes, more than a file can have",
+		  src->path, (unsigned long long)src->objects->size);
+	return error_set_hint(err, -EIO,
+			      "check the address, and tell the administrator of the "
+			      "server");
+}
+
 int web_open_one(struct ctx *ctx, struct source *src, struct error *err)
 {
 	struct fetch_object *o = calloc(1, sizeof(*o));
@@ -104,7 +113,7 @@ int web_open_one(struct ctx *ctx, struct source *src, struct error *err)
 	if (r < 0)
 		return r;
 	if (o->size != HTTP_END && (o->size > INT64_MAX || ftruncate(src->fd, (off_t)o->size) < 0))
-		return error_set(err, EIO, "%s: its length can't be", src->path);
+		return refuse_size(src, err);
 	set_stat(src);
 	return 0;
 }

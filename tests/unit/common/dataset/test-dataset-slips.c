@@ -132,6 +132,9 @@ static const struct {
 	{ "/p/a:shm,/p/x.tar; /p/y.zip", 1, "; a comma separates items, a semicolon belongs to one: for several, write '/p/x.tar,/p/y.zip'" },
 	{ "x=a.tar b.tar", 0, "; a comma separates items, a blank belongs to one: for several, write 'x=a.tar,b.tar'" },
 	{ "/p/x.tar;", 0, "; did you mean '/p/x.tar'?" },
+	/* seen failing: nothing, and a comma in place of the blank */
+	{ "data\\x.tar:shm", 0, "; a backslash is a part of the name here: did you mean 'data/x.tar:shm'?" },
+	{ "/p/my\\ file\\(1).tar", 0, "; a backslash is a part of the name here: did you mean '/p/my file(1).tar'?" },
 	{ "/p/a%2Cb.tar:shm", 0, "; %2C is read as ,: if it is a part of the name, write '/p/a%252Cb.tar:shm'" },
 	{ "/p/run%5B1%5d", 0, "; %5B is read as [: if it is a part of the name, write '/p/run%255B1%255d'" },
 	{ "/p/100%.tar", 0, "" },
