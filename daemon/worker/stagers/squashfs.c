@@ -257,7 +257,8 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 		mounted = squashfs_mount(ctx, src, fd, copy, result, &mount_err);
 	r = squashfs_end_check(ctx, &check, counts, err);
 	if (r == -EOPNOTSUPP && ctx->squashfuse) {
-		stage_io_warn(&ctx->io, "not checked, for " SQUASHFUSE_PROGRAM " alone: %s",
+		stage_io_warn(&ctx->io,
+			      "not checked, because only " SQUASHFUSE_PROGRAM " can read it: %s",
 			      err->text);
 		*counts = (struct sqfs_counts){ 0 };
 		r = 0;
