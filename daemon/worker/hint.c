@@ -106,8 +106,8 @@ int hint_archive(const struct source *src, enum facts_format format, int r, stru
 	}
 	if (r == -ENODATA && err && hint_part(src->path, fix, sizeof(fix))) {
 		snprintf(how, sizeof(how), "%s", err->text);
-		error_set(err, EIO, "%.400s is cut off (%.300s)", src->path, how);
-		return error_set_hint(err, -EIO, "it is named like a part of a split file: %s",
+		error_set(err, EILSEQ, "%.400s is cut off (%.300s)", src->path, how);
+		return error_set_hint(err, -EILSEQ, "it is named like a part of a split file: %s",
 				      fix);
 	}
 	r = damage_set_error(err, r, src->path, (uint64_t)src->st.st_size);

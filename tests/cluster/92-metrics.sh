@@ -61,6 +61,13 @@ test_figures_of_jobs_are_scraped() {
 	wait_until 10 scraped 'stage_data_jobs_total 2' 'stage_data_datasets_total{result="failed"} 1' \
 		'stage_data_failures_total{cause="content"} 1' 'stage_data_datasets_total{result="ready"} 3'
 	assert_contains "$(on n1 cat /var/log/stage-data.log)" "job=$id ds=n end user=alice result=failed"
+
+	# Seen failing: cause="io", which the alert StageDataDatasetsFail counts.
+	head -c 100000 "$pfs/data/many.tar" >"$pfs/cut.tar"
+	at_end "rm -f '$pfs/cut.tar'"
+	job_failed "$(job_submit alice -w n1 --stage-data=/srv/pfs/cut.tar <<<'true')"
+	wait_until 10 scraped 'stage_data_failures_total{cause="content"} 2' \
+		'stage_data_failures_total{cause="io"} 0'
 }
 
 test_jobs_of_an_array_are_all_counted() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Each failure is one sentence: the path, the cause, and after "; " the hint."""
+import errno
 import gzip
 import io
 import os
@@ -119,7 +120,10 @@ def test_bad_archives_are_named_with_cause_and_hint():
         answers = REFUSE if word == "not granted" else None
         with Worker(f"x={path}:{dest}:{opts}", answers=answers, **task) as w:
             try:
-                check(word, path, w.error()["text"], cause, hint)
+                error = w.error()
+                check(word, path, error["text"], cause, hint)
+                # Seen failing: EIO, which is the cause io: a fault of the site's file system.
+                assert "copy it again" not in hint or error["errno"] == str(errno.EILSEQ), error
             except AssertionError as e:
                 wrong.append(f"{word}: {e}")
     remove(base)

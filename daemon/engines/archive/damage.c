@@ -25,13 +25,13 @@ int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
 	else if (r == -EBADMSG && (strstr(how, DAMAGE_ZIP_LIST) || strstr(how, DAMAGE_ZIP_SIZE)))
 		more = ", or extract what unzip can read, and make it again by zip -r";
 	if (r == -EBADMSG)
-		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
+		error_set(err, EILSEQ, "%.400s is damaged (%s)", what, how);
 	else if (size)
-		error_set(err, EIO, "%.400s is cut off after %s (%s)", what,
+		error_set(err, EILSEQ, "%.400s is cut off after %s (%s)", what,
 			  size_to_string(size, text), how);
 	else
-		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
-	return error_set_hint(err, -EIO, "%s%s", DAMAGE_HINT, more);
+		error_set(err, EILSEQ, "%.400s is cut off (%s)", what, how);
+	return error_set_hint(err, -EILSEQ, "%s%s", DAMAGE_HINT, more);
 }
 
 int damage_add_member(struct error *err, int r, const char *last)

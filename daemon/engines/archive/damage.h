@@ -17,8 +17,8 @@ struct error;
 
 /* Writes a message to err: "/p/x.tar is cut off after 684 KiB (truncated tar archive)" for r
  * -ENODATA, "… is damaged (…)" for r -EBADMSG, with the present text in brackets. Other errors do
- * not change. Returns r, or -EIO if it has written a message, so that no other one is written. size
- * 0: not known. */
+ * not change. Returns r, or -EILSEQ if it has written a message: no other one is written, and the
+ * cause is the content and not the file system. size 0: not known. */
 int damage_set_error(struct error *err, int r, const char *what, uint64_t size);
 
 /* Adds ", last member NAME" to the text if r is -ENODATA or -EBADMSG: the damage is in the member
