@@ -68,10 +68,10 @@ static void advise_image(const struct kv *facts, char *buf, size_t size)
 			   "A squashfs image of the same files needs no extraction: the job can "
 			   "begin at once.\n");
 	if (!strcmp(method, "mount") && !strcmp(tier, "source"))
-		advice_add(buf, size,
-			   "The image is read from its source, a block at a time as files are "
-			   "opened: if the job\nreads it more than once, :shm or :ssd copies it "
-			   "first.\n");
+		advice_add(
+			buf, size,
+			"The files are read from the source when the job opens them: if it reads "
+			"them more\nthan once, :shm or :ssd copies the source first.\n");
 }
 
 void plan_get_advice(const struct kv *facts, const char *source, char *buf, size_t size)

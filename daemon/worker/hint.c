@@ -27,7 +27,7 @@ static const struct {
 	{ ENOENT,       "check the name, and that this node sees that file system" },
 	{ ENOTDIR,      "check the name: a part of it is a file" },
 	{ EACCES,       "make it readable for you (ls -l shows the modes), or ask its owner" },
-	{ EPERM,        "stagectl list --site shows what may be staged" },
+	{ EPERM,        "stagectl explain shows what the site allows" },
 	{ ENODEV,       "write another DEST, such as :shm, or leave it out; the site can say why it is missing" },
 	{ ESTALE,       "stage it when nobody writes to it" },
 	{ EIO,          "read it once by hand (cat FILE >/dev/null); if that fails too, ask the site" },

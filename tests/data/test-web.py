@@ -792,7 +792,7 @@ def test_other_ways_to_write_an_address_are_seen_through():
 def test_the_rule_is_asked_before_anything_is_sent():
     with Server() as s:
         s.add("/x", DATA)
-        fails(s.url("/x?" + SECRET), s, "no rule of the site allows", "list --site",
+        fails(s.url("/x?" + SECRET), s, "no rule of the site allows", "stagectl explain",
               web=s.rule(path="/y/**"), code=6)
         fails(s.url("/x"), s, "no rule of the site allows", web="", code=6)
         assert s.log == []

@@ -100,13 +100,13 @@ static int refuse_outside(const char *path, const char *real, struct error *err)
 {
 	if (!strcmp(path, real)) {
 		error_set(err, EPERM, "%s is outside of what the site's rule allows", path);
-		return error_set_hint(err, -EPERM, "stagectl list --site shows what may be staged");
+		return error_set_hint(err, -EPERM, "stagectl explain shows what the site allows");
 	}
 	error_set(err, EPERM, "%s, which is %s, is outside of what the site's rule allows", path,
 		  real);
 	return error_set_hint(err, -EPERM,
-			      "copy it there instead of a link; stagectl list --site shows what "
-			      "may be staged");
+			      "put a copy in the place of the link; stagectl explain shows what "
+			      "the site allows");
 }
 
 /* Opens `name` in dirfd and checks where it really is. path: its name for messages. */

@@ -112,7 +112,7 @@ int web_check_url(const struct web *web, const char *url, const struct web_rule 
 		}
 	}
 	error_exit(err, STAGE_EXIT_REFUSED, EPERM, "no rule of the site allows %s", shown);
-	return error_set_hint(err, -EPERM, "stagectl list --site shows what may be staged");
+	return error_set_hint(err, -EPERM, "stagectl explain shows what the site allows");
 }
 
 /* Returns true if the rule's host is an address, which is allowed then. */

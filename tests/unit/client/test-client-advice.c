@@ -46,6 +46,8 @@ static void test_only_what_follows_from_the_facts_is_advised(void **state)
 		{ "gzip that is copied", "file", "tar+gzip", "copy", "shm", 1 << 20, 0, NULL },
 		{ "big tar", "dir", "tar", "extract", "shm", 10ULL << 30, 0, "squashfs" },
 		{ "image in place", "dir", "squashfs", "mount", "source", 10ULL << 30, 0, ":shm" },
+		{ "tar in place", "dir", "tar", "mount", "source", 10ULL << 30, 0,
+		  "The files are" },
 		{ "image in memory", "dir", "squashfs", "mount", "shm", 10ULL << 30, 0, NULL },
 		{ "nothing known", "", "", "", "", 0, 0, NULL },
 	};
