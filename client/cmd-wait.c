@@ -404,8 +404,8 @@ static int cmd_wait_run(int argc, char **argv)
 	/* Print them for any exit status: a later wait does not get these warnings again. */
 	if (warnings_are_told_here())
 		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");
-	if (!w.hold && (code == STAGE_EXIT_OK || w.any))
-		code = print_paths(&w) ?: code;
+	if (!w.hold && (code == STAGE_EXIT_OK || w.any) && print_paths(&w) != STAGE_EXIT_OK)
+		code = STAGE_EXIT_FAILED;
 	warnings_deinit(&w.warnings);
 	snapshot_list_deinit(&w.list);
 	return code;
