@@ -47,7 +47,7 @@ ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const uns
 ssize_t tar_ahead_peek(struct tar_ahead *a, uint64_t at, uint64_t mean,
 		       const unsigned char **datap);
 
-/* Returns the number of completed reads. */
+/* Returns the number of completed reads; 0 if the options say that reads take no time. */
 uint64_t tar_ahead_count_reads(struct tar_ahead *a);
 /* Returns true if reading ahead does not help: for most places, nothing was known. */
 bool tar_ahead_is_useless(const struct tar_ahead *a);
