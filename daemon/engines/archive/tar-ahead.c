@@ -11,20 +11,20 @@
  *
  * If the file is in the page cache, reads take no time, and each header is a read of its own. Then
  * the threads compute checksums only to find a header, in a segment or in the content of a member,
- * because the walk computes them again.
+ * because the walk computes them again. The walk does not wait for a segment then: it takes the
+ * next one and works on it, as the threads do.
  */
 #include "daemon/engines/archive/tar-ahead.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/buffer.h"
 #include "daemon/engines/archive/tar-explore.h"
 #include "daemon/engines/archive/timed-cond.h"
 #include "daemon/engines/archive/untar-header.h"
@@ -36,14 +36,16 @@ enum {
 	AHEAD_BLOCKS = 640, /* maximum number of blocks that are kept of a segment */
 	AHEAD_STACK = 256 << 10,
 	AHEAD_MAX_THREADS = 32,
+	AHEAD_SEGMENTS = 2,	 /* for each thread */
+	AHEAD_FAST_SEGMENTS = 4, /* the same if reads take no time, and for the walk */
+	AHEAD_MAX_SEGMENTS = AHEAD_MAX_THREADS * AHEAD_SEGMENTS,
 	AHEAD_MIN_SEGMENT = 1 << 20,
 	AHEAD_MAX_SEGMENT = 512 << 20,
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
 	AHEAD_PATIENCE = 256, /* allowed unknown places, in addition to one for each known one */
 	AHEAD_MAX_WAITS = 50, /* waits of TAR_AHEAD_WAIT_MS without a read of the thread */
-	AHEAD_PATH_SIZE = 32,
-	AHEAD_END_MS = 1000, /* time for the threads to end */
-	AHEAD_FIRST = 1,     /* number of the first segment; 0 is that of a chain_end not known */
+	AHEAD_END_MS = 1000,  /* time for the threads to end */
+	AHEAD_FIRST = 1,      /* number of the first segment; 0 is that of a chain_end not known */
 };
 
 /* Where the chain of headers in a segment has led. */
@@ -61,31 +63,33 @@ struct tar_ahead {
 	uint64_t claimed;   /* bytes of the file before this are in segments */
 	size_t first, next; /* the walk's segment and the next one, modulo n_segments */
 	size_t n_threads, n_running, n_segments;
-	bool is_given_up; /* no thread takes segments, so the walk does not wait for them */
-	bool is_orphan;	  /* the last thread frees everything */
+	bool is_given_up;      /* no thread takes segments, so the walk does not wait for them */
+	bool is_orphan;	       /* the last thread frees everything */
+	_Atomic bool is_blind; /* it is not known that headers can be searched */
 	/* only for the walk: */
 	size_t piece;		 /* piece of the first segment that is needed next */
 	uint64_t n_known, n_not; /* requested headers that were known, and that were not */
 	struct segment *held;	 /* the first segment, if it is complete; NULL: ask */
 	unsigned n_waits;	 /* waits for the first segment without a read */
 	uint64_t seen_reads;	 /* number of its reads at the last wait */
-	struct segment *segments[2 * AHEAD_MAX_THREADS];
-	struct chain_end ends[2 * AHEAD_MAX_THREADS]; /* modulo n_segments */
+	struct reader reader;	 /* buf is NULL: the walk works on no segment */
+	struct segment *segments[AHEAD_MAX_SEGMENTS];
+	struct chain_end ends[AHEAD_MAX_SEGMENTS]; /* modulo n_segments */
 };
 
 /* ---- a segment ---- */
 
 /* Waits for the segment before, and goes to the header to which it has led. If this is not known,
  * waits for the walk and goes to its position. Returns false if the walk is already past the
- * segment. */
+ * segment, or if the walk itself would have to wait. */
 static bool join_chain(struct tar_ahead *a, struct explorer *e)
 {
 	size_t n = e->segment->number;
 	const struct chain_end *end = &a->ends[n % a->n_segments];
-	bool is_known, is_first;
+	bool is_known, is_first, waits = e->reader != &a->reader;
 
 	pthread_mutex_lock(&a->lock);
-	while (!a->closed && a->first < n && (end->n != n || end->at == UINT64_MAX))
+	while (waits && !a->closed && a->first < n && (end->n != n || end->at == UINT64_MAX))
 		pthread_cond_wait(&a->changed, &a->lock);
 	is_known = end->n == n && end->at < UINT64_MAX;
 	is_first = a->first == n;
@@ -103,14 +107,19 @@ static void explore(struct tar_ahead *a, struct segment *s, struct reader *reade
 		    struct chain_end *end)
 {
 	struct explorer e = { .common = &a->common, .reader = reader, .segment = s, .at = s->from };
+	const bool searches = a->common.options.is_fast && s->number > AHEAD_FIRST;
 
-	if (a->common.options.is_fast && s->number > AHEAD_FIRST) {
+	if (searches) {
 		e.searched = UNTAR_BLOCK;
 		e.is_blind = atomic_load(&a->common.mean) > AHEAD_MAX_MEAN;
 	}
 	if (!e.is_blind)
 		explorer_follow(&e);
-	if (e.is_blind && s->n_pieces == 0 && join_chain(a, &e))
+	e.is_blind = e.is_blind && s->n_pieces == 0;
+	if (searches)
+		atomic_store(&a->is_blind, e.is_blind);
+	s->is_postponed = e.is_blind && !join_chain(a, &e);
+	if (e.is_blind && !s->is_postponed)
 		explorer_follow(&e);
 	*end = (struct chain_end){ s->number + 1, e.at >= s->end ? e.at : UINT64_MAX, e.inner_end };
 }
@@ -175,6 +184,7 @@ static struct segment *claim(struct tar_ahead *a)
 	a->claimed = s->end = s->from + size;
 	s->n_pieces = s->n_data = 0;
 	s->is_busy = true;
+	s->is_postponed = false;
 	s->number = a->next++;
 	return s;
 }
@@ -185,6 +195,7 @@ static void destroy(struct tar_ahead *a)
 	pthread_mutex_destroy(&a->lock);
 	for (size_t i = 0; i < a->n_segments; i++)
 		segment_free(a->segments[i]);
+	reader_deinit(&a->reader, &a->common.options);
 	free(a);
 }
 
@@ -198,44 +209,26 @@ static void give_back(struct tar_ahead *a, struct segment *s, const struct chain
 	pthread_cond_broadcast(&a->changed);
 }
 
-/* Opens the file again, because each read writes to the open file: two threads would wait for each
- * other's cache lines. Returns the descriptor of all threads if this is not possible. */
-static int open_again(const struct tar_ahead *a)
-{
-	char path[AHEAD_PATH_SIZE];
-	int fd;
-
-	if (!a->common.options.is_fast)
-		return a->common.options.fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->common.options.fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return a->common.options.fd;
-	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* a search must not read ahead */
-	return fd;
-}
-
 /* Works on a segment that was claimed. */
 static void work(struct tar_ahead *a, struct segment *s, struct reader *reader,
 		 struct chain_end *end)
 {
 	*end = (struct chain_end){ s->number + 1, UINT64_MAX, 0 };
 	if (reader->buf && !s->data)
-		s->data = malloc(a->common.max_data);
+		s->data = buffer_new(a->common.max_data);
 	if (reader->buf && s->data)
 		explore(a, s, reader, end);
 }
 
 static void *ahead_thread(void *arg)
 {
-	_cleanup_(freep) unsigned char *buf = malloc(EXPLORE_PIECE);
 	struct tar_ahead *a = arg;
-	const int shared = a->common.options.fd;
-	struct reader reader = { .fd = open_again(a), .buf = buf };
+	struct reader reader;
 	struct chain_end end;
 	struct segment *s;
 	bool is_last;
 
+	reader_init(&reader, &a->common.options);
 	pthread_mutex_lock(&a->lock);
 	while (!a->closed) {
 		s = claim(a);
@@ -249,8 +242,7 @@ static void *ahead_thread(void *arg)
 		give_back(a, s, &end);
 	}
 	pthread_mutex_unlock(&a->lock);
-	if (reader.fd != shared) /* before the walk knows that the thread has ended */
-		close(reader.fd);
+	reader_deinit(&reader, &a->common.options); /* before the walk knows that it has ended */
 	pthread_mutex_lock(&a->lock);
 	is_last = --a->n_running == 0 && a->is_orphan;
 	pthread_cond_broadcast(&a->changed);
@@ -258,6 +250,31 @@ static void *ahead_thread(void *arg)
 	if (is_last)
 		destroy(a);
 	return NULL;
+}
+
+/* Lets the walk work on a segment. a must be locked. */
+static void work_as_walk(struct tar_ahead *a, struct segment *s)
+{
+	struct chain_end end;
+
+	s->is_busy = true;
+	pthread_mutex_unlock(&a->lock);
+	work(a, s, &a->reader, &end);
+	pthread_mutex_lock(&a->lock);
+	give_back(a, s, &end);
+}
+
+/* Lets the walk work on the next segment. a must be locked. Returns false if there is none, or if
+ * headers cannot be searched, so that it would have to wait there, too. */
+static bool help(struct tar_ahead *a)
+{
+	struct segment *s = NULL;
+
+	if (a->reader.buf && (a->next == AHEAD_FIRST || !atomic_load(&a->is_blind)))
+		s = claim(a);
+	if (s)
+		work_as_walk(a, s);
+	return s;
 }
 
 /* Starts the threads. They are detached, because one may hang. */
@@ -285,14 +302,20 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 	if (!a)
 		return NULL;
 	a->common.options = *options;
-	a->n_segments = 2 * (options->n_threads < AHEAD_MAX_THREADS ? options->n_threads
-								    : AHEAD_MAX_THREADS);
+	a->n_segments = options->is_fast ? AHEAD_FAST_SEGMENTS * (options->n_threads + 1)
+					 : AHEAD_SEGMENTS * options->n_threads;
+	if (a->n_segments > AHEAD_MAX_SEGMENTS)
+		a->n_segments = AHEAD_MAX_SEGMENTS;
 	a->common.max_data = (size_t)UNTAR_BLOCK *
 			     (options->is_fast ? EXPLORE_MAX_BLOCKS : AHEAD_BLOCKS);
 	a->claimed = at;
 	a->first = a->next = AHEAD_FIRST;
 	atomic_init(&a->common.at, at);
 	atomic_init(&a->common.mean, mean);
+	atomic_init(&a->is_blind, true);
+	a->reader.fd = options->fd;
+	if (options->is_fast)
+		reader_init(&a->reader, options);
 	pthread_mutex_init(&a->lock, NULL);
 	timed_cond_init(&a->changed);
 	start_threads(a);
@@ -385,9 +408,12 @@ static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *wait
 	if (s ? s->from > at : !has_more(a) || a->claimed > at || a->is_given_up)
 		return NULL;
 	while ((!s || s->is_busy) && r == 0) {
-		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
+		if (!help(a))
+			r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
 		s = get_first(a);
 	}
+	if (s && !s->is_busy && s->is_postponed)
+		work_as_walk(a, s);
 	if (s && !s->is_busy) {
 		a->held = s;
 		return s;

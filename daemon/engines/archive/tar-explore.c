@@ -1,9 +1,13 @@
 #include "daemon/engines/archive/tar-explore.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/buffer.h"
 #include "daemon/engines/archive/cached.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-parser.h"
@@ -13,7 +17,28 @@ enum {
 	EXPLORE_FAST_PIECE = 16 << 10, /* size of a read to search for one, if reads take no time */
 	EXPLORE_SMALL = 64 << 10, /* headers with smaller distances are read with what is between */
 	EXPLORE_MIN_SEARCH = 1 << 20,
+	EXPLORE_PATH_SIZE = 32,
 };
+
+void reader_init(struct reader *r, const struct tar_ahead_options *options)
+{
+	char path[EXPLORE_PATH_SIZE];
+	int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", options->fd);
+	if (options->is_fast)
+		fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	*r = (struct reader){ .fd = fd < 0 ? options->fd : fd, .buf = buffer_new(EXPLORE_PIECE) };
+	if (fd >= 0)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* a search must not read ahead */
+}
+
+void reader_deinit(struct reader *r, const struct tar_ahead_options *options)
+{
+	if (r->fd != options->fd)
+		close(r->fd);
+	free(r->buf);
+}
 
 /* Only this thread writes the number. */
 static void count_read(struct segment *s)

@@ -38,7 +38,8 @@ struct segment {
 	size_t number;
 	uint64_t from, end;
 	bool is_busy;
-	bool is_left; /* the thread that works on it frees it */
+	bool is_left;	   /* the thread that works on it frees it */
+	bool is_postponed; /* the walk reads it when it comes there */
 	_Atomic uint64_t n_reads;
 	size_t n_pieces, n_data;
 	struct kept_piece pieces[EXPLORE_MAX_BLOCKS];
@@ -49,8 +50,13 @@ struct segment {
 struct reader {
 	int fd;
 	struct read_timer timer;
-	unsigned char *buf;
+	unsigned char *buf; /* of EXPLORE_PIECE bytes; NULL: there is no memory */
 };
+
+/* If reads take no time, opens the file again, because each read writes to the open file: two
+ * threads would wait for each other's cache lines. If this is not possible, uses options->fd. */
+void reader_init(struct reader *r, const struct tar_ahead_options *options);
+void reader_deinit(struct reader *r, const struct tar_ahead_options *options);
 
 /* The state of a thread that works on a segment. */
 struct explorer {

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/buffer.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
@@ -37,7 +38,7 @@ enum {
 	WALK_MAX_PIECE = 256 << 10,
 	WALK_LARGE = 32 << 10, /* average size of a large member */
 	WALK_FAST = 64,	       /* reads of the walk before threads read headers that take no time */
-	WALK_FAST_READERS = 4, /* more are not faster, because one thread checks the headers */
+	WALK_FAST_READERS = 4, /* more are not faster, because the walk checks the headers */
 	WALK_N_MEAN = 16,      /* members in the mean */
 	WALK_START_MEAN = 64 << 10,
 };
@@ -62,7 +63,7 @@ struct tar_walk {
 	uint64_t mean;		 /* recent mean distance between headers in bytes */
 	uint64_t passed;	 /* end of the content that was skipped last */
 	uint64_t n_headers;	 /* bytes from there to the content of the last member */
-	unsigned char buf[WALK_MAX_PIECE];
+	unsigned char *buf;	 /* of WALK_MAX_PIECE bytes */
 };
 
 static void walk_leave(void *arg, uint64_t n, bool needed)
@@ -138,8 +139,8 @@ static void start_threads(struct tar_walk *w, bool is_fast)
 
 	if (is_fast && options.n_threads > WALK_FAST_READERS)
 		options.n_threads = WALK_FAST_READERS;
-	if (options.n_threads > n_cpus)
-		options.n_threads = n_cpus;
+	if (options.n_threads >= n_cpus) /* one is for the walk */
+		options.n_threads = n_cpus > 1 ? n_cpus - 1 : 1;
 	tar_ahead_free(steal_ptr(w->ahead));
 	w->n_ahead = 0;
 	w->ahead = tar_ahead_new(&options, w->at, w->mean);
@@ -241,6 +242,11 @@ int tar_walk_new(struct tar_walk **wp, const struct tar_walk_options *options, s
 
 	if (!w)
 		return error_set(err, ENOMEM, "out of memory");
+	w->buf = buffer_new(WALK_MAX_PIECE);
+	if (!w->buf) {
+		free(w);
+		return error_set(err, ENOMEM, "out of memory");
+	}
 	w->options = *options;
 	w->mean = WALK_START_MEAN;
 	tar_walk_go_to(w, 0, options->size);
@@ -253,6 +259,7 @@ void tar_walk_free(struct tar_walk *w)
 	if (!w)
 		return;
 	tar_ahead_free(w->ahead);
+	free(w->buf);
 	free(w);
 }
 
