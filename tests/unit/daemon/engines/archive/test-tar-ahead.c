@@ -193,6 +193,7 @@ static void test_reads_that_become_slow_are_noticed(void **state)
 	assert_true(get(a, 0, &data) > 0);
 	assert_true(tar_ahead_is_slow(a));
 	atomic_store(&read_us, 0);
+	tar_ahead_free(steal_ptr(a)); /* its threads read the archive */
 	close(archive);
 }
 
@@ -280,6 +281,7 @@ static void test_places_that_are_no_headers_are_not_known_and_it_says_so(void **
 	for (unsigned i = 0; i < 200; i++)
 		assert_int_equal(get(a, size / 4608 * 4608 + 1, &data), 0);
 	assert_true(tar_ahead_is_useless(a));
+	tar_ahead_free(steal_ptr(a)); /* its threads read the archive */
 	close(archive);
 }
 
@@ -305,6 +307,7 @@ static void test_looks_at_content_do_not_make_it_useless(void **state)
 	for (unsigned i = 0; i < 300; i++)
 		assert_int_equal(get(a, at + 512, &data), 0);
 	assert_false(tar_ahead_is_useless(a));
+	tar_ahead_free(steal_ptr(a)); /* its threads read the archive */
 	close(archive);
 }
 
@@ -323,6 +326,7 @@ static void test_a_file_that_ends_early_has_no_more(void **state)
 	assert_int_equal(get(a, 0, &data), 512);
 	for (uint64_t at = 512; at < size * 100; at += 512)
 		assert_int_equal(get(a, at, &data), 0);
+	tar_ahead_free(steal_ptr(a)); /* its threads read the archive */
 	close(archive);
 }
 
