@@ -11,8 +11,8 @@
  *
  * If the file is in the page cache, reads take no time, and each header is a read of its own. Then
  * the threads compute checksums only to find a header, in a segment or in the content of a member,
- * because the walk computes them again. The walk does not wait for a segment then: it takes the
- * next one and works on it, as the threads do.
+ * because the walk computes them again. Before the walk waits for a segment then, it works on the
+ * next ones itself, as long as headers can be searched and reads stay fast.
  */
 #include "daemon/engines/archive/tar-ahead.h"
 
@@ -65,7 +65,7 @@ struct tar_ahead {
 	size_t n_threads, n_running, n_segments;
 	bool is_given_up;      /* no thread takes segments, so the walk does not wait for them */
 	bool is_orphan;	       /* the last thread frees everything */
-	_Atomic bool is_blind; /* it is not known that headers can be searched */
+	_Atomic bool is_blind; /* the last search could not be made; also before the first one */
 	/* only for the walk: */
 	size_t piece;		 /* piece of the first segment that is needed next */
 	uint64_t n_known, n_not; /* requested headers that were known, and that were not */
@@ -126,11 +126,12 @@ static void explore(struct tar_ahead *a, struct segment *s, struct reader *reade
 
 /* ---- threads ---- */
 
-/* At the end of the file, segments are smaller, so that all threads have one. */
+/* At the end of the file, segments are smaller, so that all threads and the walk have one. */
 static uint64_t get_segment_size(const struct tar_ahead *a)
 {
 	uint64_t mean = atomic_load(&a->common.mean),
-		 n = (a->common.options.size - a->claimed) / a->n_threads;
+		 n_workers = a->n_threads + a->common.options.is_fast, /* and the walk */
+		n = (a->common.options.size - a->claimed) / n_workers;
 	uint64_t most = a->common.options.is_fast ? AHEAD_FAST_MEMBERS : AHEAD_MEMBERS;
 
 	if (a->common.options.segment_size)
@@ -264,13 +265,14 @@ static void work_as_walk(struct tar_ahead *a, struct segment *s)
 	give_back(a, s, &end);
 }
 
-/* Lets the walk work on the next segment. a must be locked. Returns false if there is none, or if
- * headers cannot be searched, so that it would have to wait there, too. */
+/* Lets the walk work on the next segment. a must be locked. Returns false if there is none, if
+ * reads have become slow, or if headers cannot be searched, so that it would have to wait there. */
 static bool help(struct tar_ahead *a)
 {
 	struct segment *s = NULL;
 
-	if (a->reader.buf && (a->next == AHEAD_FIRST || !atomic_load(&a->is_blind)))
+	if (a->reader.buf && !atomic_load(&a->common.is_slow) &&
+	    (a->next == AHEAD_FIRST || !atomic_load(&a->is_blind)))
 		s = claim(a);
 	if (s)
 		work_as_walk(a, s);
@@ -396,6 +398,14 @@ static bool count_wait(struct tar_ahead *a, struct segment *s)
 	return false;
 }
 
+static bool is_past(const struct timespec *until)
+{
+	struct timespec now = timed_cond_get_end(0);
+
+	return now.tv_sec > until->tv_sec ||
+	       (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
+}
+
 /* Finds the segment that contains a place. NULL: no thread will read it, because it is past the end
  * or was passed before; or (*waitsp) it is not complete yet. */
 static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *waitsp)
@@ -408,7 +418,7 @@ static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *wait
 	if (s ? s->from > at : !has_more(a) || a->claimed > at || a->is_given_up)
 		return NULL;
 	while ((!s || s->is_busy) && r == 0) {
-		if (!help(a))
+		if (is_past(&until) || !help(a))
 			r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
 		s = get_first(a);
 	}

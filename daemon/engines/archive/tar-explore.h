@@ -46,7 +46,7 @@ struct segment {
 	unsigned char *data;
 };
 
-/* What a thread keeps from one segment to the next. */
+/* What a thread, or the walk, keeps from one segment to the next. */
 struct reader {
 	int fd;
 	struct read_timer timer;

@@ -15,7 +15,6 @@
 #include "daemon/engines/archive/tar-walk.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +37,7 @@ enum {
 	WALK_MAX_PIECE = 256 << 10,
 	WALK_LARGE = 32 << 10, /* average size of a large member */
 	WALK_FAST = 64,	       /* reads of the walk before threads read headers that take no time */
-	WALK_FAST_READERS = 4, /* more are not faster, because the walk checks the headers */
+	WALK_FAST_READERS = 5, /* more are not faster, because the walk checks the headers */
 	WALK_N_MEAN = 16,      /* members in the mean */
 	WALK_START_MEAN = 64 << 10,
 };
@@ -124,6 +123,18 @@ static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
 
 /* ---- ahead ---- */
 
+/* The walk reads, too. */
+static unsigned count_fast_threads(const struct tar_walk *w)
+{
+	unsigned n = memory_count_cpus();
+
+	if (n > w->options.n_readers)
+		n = w->options.n_readers;
+	if (n > WALK_FAST_READERS)
+		n = WALK_FAST_READERS;
+	return n > 1 ? n - 1 : 1;
+}
+
 static void start_threads(struct tar_walk *w, bool is_fast)
 {
 	const struct tar_walk_options *o = &w->options;
@@ -135,12 +146,9 @@ static void start_threads(struct tar_walk *w, bool is_fast)
 		.nested = o->nested,
 		.is_fast = is_fast,
 	};
-	unsigned n_cpus = is_fast ? memory_count_cpus() : UINT_MAX;
 
-	if (is_fast && options.n_threads > WALK_FAST_READERS)
-		options.n_threads = WALK_FAST_READERS;
-	if (options.n_threads >= n_cpus) /* one is for the walk */
-		options.n_threads = n_cpus > 1 ? n_cpus - 1 : 1;
+	if (is_fast)
+		options.n_threads = count_fast_threads(w);
 	tar_ahead_free(steal_ptr(w->ahead));
 	w->n_ahead = 0;
 	w->ahead = tar_ahead_new(&options, w->at, w->mean);
