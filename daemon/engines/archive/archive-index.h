@@ -86,8 +86,8 @@ DEFINE_FREEP(struct archive_index, archive_index_free)
 /* Called before more memory is taken. Returns 0, or -errno, which archive_index_add() returns. */
 typedef int (*archive_index_reserve_fn)(void *arg, uint64_t bytes, struct error *err);
 
-/* Must be called before members are added. Memory is reserved in steps, up to an eighth or 512 KiB
- * more than is used. */
+/* Must be called before members are added. Memory is reserved in steps, up to an eighth more than
+ * is used. */
 void archive_index_set_reserve(struct archive_index *x, archive_index_reserve_fn reserve,
 			       void *arg);
 /* Reserves memory for n entries with text_size bytes of text. */

@@ -17,7 +17,7 @@ enum {
 	TABLE_MAX_RECORDS = 1 << 30,
 	TABLE_RECORDS_A_BUCKET = 2,
 	TABLE_STEP_PART = 8, /* the part of the present reservation that is added at once */
-	TABLE_MIN_STEP = 512 << 10,
+	TABLE_MIN_STEP = 64 << 10,
 	TABLE_FREED = 256 << 10,  /* bytes of the old array that are freed at once */
 	TABLE_MIN_COPIED = 40000, /* for fewer, the spare bytes are less than TABLE_FREED */
 };

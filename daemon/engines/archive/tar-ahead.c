@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/util/buffer.h"
 #include "daemon/engines/archive/tar-explore.h"
@@ -102,7 +101,8 @@ static bool join_chain(struct tar_ahead *a, struct explorer *e)
 
 /* Reads the headers of a segment. The first segment begins with a header; in another one, a header
  * is searched. Where reads take no time, the content of members may not be in memory, or they may
- * be very large: then a search would take longer than to wait for the segment before. */
+ * be very large: then a search would take longer than to wait for the segment before. The walk does
+ * not wait there: it reads the segment when it comes to it. */
 static void explore(struct tar_ahead *a, struct segment *s, struct reader *reader,
 		    struct chain_end *end)
 {
@@ -129,9 +129,9 @@ static void explore(struct tar_ahead *a, struct segment *s, struct reader *reade
 /* At the end of the file, segments are smaller, so that all threads and the walk have one. */
 static uint64_t get_segment_size(const struct tar_ahead *a)
 {
+	uint64_t n_workers = a->n_threads + a->common.options.is_fast; /* and the walk */
 	uint64_t mean = atomic_load(&a->common.mean),
-		 n_workers = a->n_threads + a->common.options.is_fast, /* and the walk */
-		n = (a->common.options.size - a->claimed) / n_workers;
+		 n = (a->common.options.size - a->claimed) / n_workers;
 	uint64_t most = a->common.options.is_fast ? AHEAD_FAST_MEMBERS : AHEAD_MEMBERS;
 
 	if (a->common.options.segment_size)
